@@ -1,0 +1,1 @@
+//! Liveness, readiness and metrics over HTTP. Never asks the broker.

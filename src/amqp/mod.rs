@@ -1,0 +1,1 @@
+//! Everything that touches the AMQP client: connections, topology, audit, consuming, publishing.

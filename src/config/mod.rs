@@ -1,0 +1,1 @@
+//! Configuration: one YAML file, environment overrides, defaults; read raw, then checked whole.

@@ -1,0 +1,1 @@
+//! Joins the domain and AMQP: intake, packing, holding, delivery, settling.

@@ -1,0 +1,19 @@
+//! Leveret gives any stock RabbitMQ delayed messages.
+//!
+//! The folders are the architecture, and dependencies flow one way:
+//!
+//! - [`domain`]: due time, ladder, plan, bundle. Pure: no AMQP client, no HTTP, no clock.
+//! - [`config`]: one YAML file, read and checked.
+//! - [`amqp`]: connections, topology, audit, consuming, publishing.
+//! - [`engine`]: joins the domain and AMQP: intake, packing, holding, delivery, settling.
+//! - [`admin`]: liveness, readiness and metrics over HTTP.
+//! - [`telemetry`]: names every metric, sets up logs.
+//! - [`cli`]: the commands.
+
+pub mod admin;
+pub mod amqp;
+pub mod cli;
+pub mod config;
+pub mod domain;
+pub mod engine;
+pub mod telemetry;

@@ -1,0 +1,1 @@
+//! Names every metric, sets up logs.
