@@ -6,3 +6,4 @@ pub mod header;
 pub mod ladder;
 pub mod park;
 pub mod plan;
+pub mod time;
