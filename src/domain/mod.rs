@@ -7,3 +7,4 @@ pub mod ladder;
 pub mod park;
 pub mod plan;
 pub mod time;
+pub mod queue;
