@@ -1,1 +1,5 @@
 //! Names every metric, sets up logs.
+
+pub mod logs;
+pub mod metrics;
+mod process;
