@@ -6,6 +6,7 @@
 //! - [`config`]: one YAML file, read and checked.
 //! - [`amqp`]: connections, topology, audit, consuming, publishing.
 //! - [`engine`]: joins the domain and AMQP: intake, packing, holding, delivery, settling.
+//! - [`management`]: RabbitMQ's management API, for auditing policies and measuring queues.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`telemetry`]: names every metric, sets up logs.
 //! - [`cli`]: the commands.
@@ -16,4 +17,5 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod engine;
+pub mod management;
 pub mod telemetry;
