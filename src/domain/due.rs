@@ -126,7 +126,7 @@ fn due_by_header(
     let accepted = i128::from(accepted_at.0);
     let delay = match Meaning::of(header) {
         Meaning::Moment => moment(value).map(|due| due.saturating_sub(accepted)),
-        Meaning::Delay => delay(value),
+        Meaning::Delay => delay_millis(value),
     }
     .ok_or_else(|| DueError::Invalid { header, value: shown(value) })?;
 
@@ -148,8 +148,9 @@ fn moment(value: &HeaderValue) -> Option<i128> {
     }
 }
 
-/// Milliseconds from the start of the clock.
-fn delay(value: &HeaderValue) -> Option<i128> {
+/// The milliseconds that a relative delay header asks for, fractions rounded up; `None` where the value means nothing.
+#[must_use]
+pub fn delay_millis(value: &HeaderValue) -> Option<i128> {
     match value {
         HeaderValue::Text(text) => number_in_text(text).or_else(|| signed_duration(text)),
         other => number(other),

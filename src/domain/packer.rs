@@ -1,0 +1,290 @@
+//! The packer: one open bundle per destination, closed by linger, count or bytes.
+//!
+//! It owns what is being packed until the bundle closes. It knows no clock: the moment is passed in.
+
+use std::time::{Duration, Instant};
+
+use super::bundle;
+use super::message::Message;
+use super::plan;
+
+/// Where a bundle goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Destination {
+    /// Straight to the due queue: what is left is shorter than the smallest level.
+    Due,
+    /// Into the level of that index.
+    Level(usize),
+}
+
+/// How long a bundle may stay open, and how long its destination keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stay {
+    /// Longest time from a bundle's first message to its closing.
+    pub linger: Duration,
+    /// What the destination takes off the wait.
+    pub ttl: Duration,
+}
+
+/// When an open bundle is closed before its linger is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most messages in one bundle.
+    pub max_messages: usize,
+    /// Most bytes in one bundle; one message that is larger is a bundle of its own.
+    pub max_bytes: usize,
+}
+
+/// A closed bundle. `tokens` belong to `messages`, in the same order.
+#[derive(Debug)]
+pub struct Packed<T> {
+    /// Where it goes.
+    pub destination: Destination,
+    /// What it carries, with `left` and `hops` as they are when the hop ends.
+    pub messages: Vec<Message>,
+    /// What the caller gave with each message.
+    pub tokens: Vec<T>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    message: Message,
+    remaining: Duration,
+    added: Instant,
+    token: T,
+}
+
+#[derive(Debug)]
+struct Open<T> {
+    entries: Vec<Entry<T>>,
+    bytes: usize,
+    closes: Instant,
+}
+
+/// Open bundles, one for each destination.
+#[derive(Debug)]
+pub struct Packer<T> {
+    limits: Limits,
+    due: Stay,
+    levels: Vec<Stay>,
+    open: Vec<Option<Open<T>>>,
+}
+
+impl<T> Packer<T> {
+    /// A packer for the due queue and as many levels as `levels` has.
+    #[must_use]
+    pub fn new(limits: Limits, due: Stay, levels: Vec<Stay>) -> Self {
+        let open = (0..=levels.len()).map(|_| None).collect();
+        Self { limits, due, levels, open }
+    }
+
+    /// Adds a message of which `remaining` is left at `now`; bundles that this fills are appended to `closed`.
+    pub fn add(
+        &mut self,
+        destination: Destination,
+        message: Message,
+        remaining: Duration,
+        token: T,
+        now: Instant,
+        closed: &mut Vec<Packed<T>>,
+    ) {
+        let size = bundle::encoded_len(&message);
+        let max_bytes = self.limits.max_bytes;
+        if self.open_at(destination).is_some_and(|open| open.bytes + size > max_bytes) {
+            self.close(destination, now, closed);
+        }
+        let closes = now + self.stay(destination).linger;
+        let max_messages = self.limits.max_messages;
+        let Some(slot) = self.open.get_mut(slot_of(destination)) else { return };
+        let open = slot.get_or_insert_with(|| Open { entries: Vec::new(), bytes: bundle::OVERHEAD, closes });
+        open.bytes += size;
+        open.entries.push(Entry { message, remaining, added: now, token });
+        if open.entries.len() >= max_messages || open.bytes >= max_bytes {
+            self.close(destination, now, closed);
+        }
+    }
+
+    /// When the next open bundle's linger is over.
+    #[must_use]
+    pub fn next_close(&self) -> Option<Instant> {
+        self.open.iter().flatten().map(|open| open.closes).min()
+    }
+
+    /// Closes every bundle whose linger is over.
+    pub fn close_due(&mut self, now: Instant, closed: &mut Vec<Packed<T>>) {
+        for destination in self.destinations() {
+            if self.open_at(destination).is_some_and(|open| open.closes <= now) {
+                self.close(destination, now, closed);
+            }
+        }
+    }
+
+    /// Closes every bundle.
+    pub fn close_all(&mut self, now: Instant, closed: &mut Vec<Packed<T>>) {
+        for destination in self.destinations() {
+            self.close(destination, now, closed);
+        }
+    }
+
+    /// Messages in open bundles.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.open.iter().flatten().map(|open| open.entries.len()).sum()
+    }
+
+    /// Whether no bundle is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.open.iter().all(Option::is_none)
+    }
+
+    fn destinations(&self) -> impl Iterator<Item = Destination> + use<T> {
+        std::iter::once(Destination::Due).chain((0..self.levels.len()).map(Destination::Level))
+    }
+
+    fn stay(&self, destination: Destination) -> Stay {
+        match destination {
+            Destination::Due => self.due,
+            Destination::Level(index) => self.levels.get(index).copied().unwrap_or(self.due),
+        }
+    }
+
+    fn open_at(&self, destination: Destination) -> Option<&Open<T>> {
+        self.open.get(slot_of(destination)).and_then(Option::as_ref)
+    }
+
+    fn close(&mut self, destination: Destination, now: Instant, closed: &mut Vec<Packed<T>>) {
+        let Some(open) = self.open.get_mut(slot_of(destination)).and_then(Option::take) else { return };
+        let ttl = self.stay(destination).ttl;
+        let hop = u32::from(matches!(destination, Destination::Level(_)));
+        let (messages, tokens) = open
+            .entries
+            .into_iter()
+            .map(|Entry { mut message, remaining, added, token }| {
+                let waited = now.saturating_duration_since(added);
+                message.left = plan::left_after_hop(remaining.saturating_sub(waited), ttl);
+                message.hops = message.hops.saturating_add(hop);
+                (message, token)
+            })
+            .unzip();
+        closed.push(Packed { destination, messages, tokens });
+    }
+}
+
+const fn slot_of(destination: Destination) -> usize {
+    match destination {
+        Destination::Due => 0,
+        Destination::Level(index) => index + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use ulid::Ulid;
+
+    use super::*;
+    use crate::domain::message::Text;
+    use crate::domain::time::UnixMillis;
+
+    fn message(id: u128, body: usize) -> Message {
+        Message {
+            id: Ulid(id),
+            bridge: "b".into(),
+            exchange: "e".into(),
+            routing_key: "r".into(),
+            due: UnixMillis(0),
+            left: Duration::ZERO,
+            accepted_at: UnixMillis(0),
+            hops: 0,
+            refused_since: None,
+            key: Text::default(),
+            properties: Default::default(),
+            body: vec![0; body].into(),
+        }
+    }
+
+    const DUE: Stay = Stay { linger: Duration::from_millis(2), ttl: Duration::ZERO };
+
+    fn level(seconds: u64) -> Stay {
+        Stay { linger: Duration::from_millis(seconds * 10), ttl: Duration::from_secs(seconds) }
+    }
+
+    fn packer(max_messages: usize, max_bytes: usize) -> Packer<u128> {
+        Packer::new(Limits { max_messages, max_bytes }, DUE, vec![level(1), level(2), level(4)])
+    }
+
+    #[test]
+    fn linger_runs_from_the_first_message() {
+        let start = Instant::now();
+        let mut packer = packer(10, 1 << 20);
+        let mut closed = Vec::new();
+        packer.add(Destination::Level(1), message(1, 0), Duration::from_secs(3), 1, start, &mut closed);
+        let later = start + Duration::from_millis(15);
+        packer.add(Destination::Level(1), message(2, 0), Duration::from_secs(3), 2, later, &mut closed);
+        assert_eq!(packer.next_close(), Some(start + Duration::from_millis(20)));
+        packer.close_due(start + Duration::from_millis(19), &mut closed);
+        assert!(closed.is_empty());
+        let end = start + Duration::from_millis(20);
+        packer.close_due(end, &mut closed);
+        let [bundle] = closed.as_slice() else { panic!("one bundle, not {closed:?}") };
+        assert_eq!(bundle.tokens, [1, 2]);
+        let left: Vec<_> = bundle.messages.iter().map(|message| message.left).collect();
+        let after_hop = |millis| plan::left_after_hop(Duration::from_millis(millis), Duration::from_secs(2));
+        assert_eq!(left, [after_hop(2_980), after_hop(2_995)]);
+        assert!(bundle.messages.iter().all(|message| message.hops == 1));
+        assert!(packer.is_empty());
+    }
+
+    #[test]
+    fn a_message_over_the_limit_travels_alone() {
+        let now = Instant::now();
+        let mut packer = packer(10, 1_000);
+        let mut closed = Vec::new();
+        packer.add(Destination::Due, message(1, 10), Duration::ZERO, 1, now, &mut closed);
+        packer.add(Destination::Due, message(2, 5_000), Duration::ZERO, 2, now, &mut closed);
+        let tokens: Vec<_> = closed.iter().map(|bundle| bundle.tokens.clone()).collect();
+        assert_eq!(tokens, [vec![1], vec![2]]);
+        assert!(closed.iter().flat_map(|bundle| &bundle.messages).all(|message| message.hops == 0));
+    }
+
+    proptest! {
+        /// Whatever comes, every message leaves exactly once, in order within its destination, within the limits.
+        #[test]
+        fn nothing_is_lost_or_doubled(
+            steps in vec((0..4usize, 0..600usize, 0..30u64), 1..200),
+            max_messages in 1..8usize,
+            max_bytes in 100..2000usize,
+        ) {
+            let mut now = Instant::now();
+            let mut packer = packer(max_messages, max_bytes);
+            let mut closed = Vec::new();
+            for (id, (slot, body, pause)) in steps.iter().enumerate() {
+                now += Duration::from_millis(*pause);
+                packer.close_due(now, &mut closed);
+                let to = if *slot == 0 { Destination::Due } else { Destination::Level(slot - 1) };
+                let id = id as u128;
+                packer.add(to, message(id, *body), Duration::from_secs(9), id, now, &mut closed);
+                prop_assert!(packer.next_close().is_none_or(|at| at > now));
+            }
+            packer.close_all(now, &mut closed);
+            prop_assert!(packer.is_empty());
+
+            for bundle in &closed {
+                prop_assert_eq!(bundle.messages.iter().map(|m| m.id.0).collect::<Vec<_>>(), bundle.tokens.clone());
+                prop_assert!(bundle.messages.len() <= max_messages);
+                let bytes = bundle::OVERHEAD + bundle.messages.iter().map(bundle::encoded_len).sum::<usize>();
+                prop_assert!(bytes <= max_bytes || bundle.messages.len() == 1);
+            }
+            for slot in 0..4 {
+                let to = if slot == 0 { Destination::Due } else { Destination::Level(slot - 1) };
+                let sent: Vec<_> =
+                    steps.iter().enumerate().filter(|(_, step)| step.0 == slot).map(|(id, _)| id as u128).collect();
+                let came: Vec<_> =
+                    closed.iter().filter(|b| b.destination == to).flat_map(|b| b.tokens.clone()).collect();
+                prop_assert_eq!(sent, came);
+            }
+        }
+    }
+}
