@@ -1,1 +1,7 @@
 //! Everything that touches the AMQP client: connections, topology, audit, consuming, publishing.
+
+pub mod connection;
+pub mod failure;
+pub mod properties;
+pub mod publisher;
+pub mod topology;

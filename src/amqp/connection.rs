@@ -1,0 +1,242 @@
+//! One connection to the broker: made with fail-over over the endpoints, watched for loss and for blocking.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lapin::options::ConfirmSelectOptions;
+use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
+use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
+use lapin::{Channel, Connection, ConnectionProperties, Event};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::warn;
+
+use super::failure::Failure;
+use crate::config::{AmqpConfig, Endpoint, TlsConfig};
+use crate::telemetry::metrics::ConnectionMetrics;
+
+/// Why no endpoint could be connected to.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The configuration names a file that cannot be read, or a URI in a file that is wrong.
+    #[error("cannot read how to connect: {0}")]
+    Configuration(String),
+    /// Every endpoint was tried.
+    #[error("cannot connect to {}", .0.join("; nor to "))]
+    Unreachable(Vec<String>),
+}
+
+/// Is told what happens to a connection.
+pub trait Observer: Send + Sync + 'static {
+    /// It is open; `broker` names the endpoint without credentials.
+    fn connected(&self, broker: &str);
+    /// The broker blocks it, for that reason: nothing is written to it until that is over.
+    fn blocked(&self, reason: &str);
+    /// The broker takes messages again.
+    fn unblocked(&self);
+}
+
+/// For connections that nobody watches.
+impl Observer for () {
+    fn connected(&self, _broker: &str) {}
+    fn blocked(&self, _reason: &str) {}
+    fn unblocked(&self) {}
+}
+
+impl Observer for ConnectionMetrics {
+    fn connected(&self, broker: &str) {
+        Self::connected(self, broker);
+    }
+
+    fn blocked(&self, reason: &str) {
+        Self::blocked(self, reason);
+    }
+
+    fn unblocked(&self) {
+        Self::unblocked(self);
+    }
+}
+
+/// An open connection. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct Link {
+    connection: Connection,
+    endpoint: Endpoint,
+    blocked: watch::Receiver<bool>,
+    lost: CancellationToken,
+    _watching: DropGuard,
+}
+
+/// Connects to the first endpoint that answers. `purpose` is shown in the broker's list of connections; the events of
+/// the connection are told to `observer`.
+pub async fn connect(
+    config: &AmqpConfig,
+    purpose: &str,
+    observer: impl Observer,
+) -> Result<Link, ConnectError> {
+    let endpoints = config.endpoints().map_err(|error| ConnectError::Configuration(error.to_string()))?;
+    let name = format!("{} ({purpose})", config.connection_name);
+    let mut failures = Vec::new();
+    for endpoint in endpoints {
+        match connect_to(config, &endpoint, &name).await {
+            Ok(connection) => {
+                observer.connected(&endpoint.to_string());
+                return Ok(Link::watch(connection, endpoint, observer));
+            }
+            Err(reason) => failures.push(format!("{endpoint}: {reason}")),
+        }
+    }
+    Err(ConnectError::Unreachable(failures))
+}
+
+async fn connect_to(config: &AmqpConfig, endpoint: &Endpoint, name: &str) -> Result<Connection, String> {
+    let tls = if endpoint.tls { tls_config(&config.tls)? } else { OwnedTLSConfig::default() };
+    let properties = ConnectionProperties::default().with_connection_name(name.into());
+    let limit = endpoint.connection_timeout.unwrap_or(config.connect_timeout);
+    let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
+    let uri = uri(endpoint, config.heartbeat);
+    match timeout(limit, Connection::connect_uri_with_config(uri, properties, tls, runtime)).await {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) => Err(explain(&error)),
+        Err(_elapsed) => Err(format!("no answer within {} s", limit.as_secs_f32())),
+    }
+}
+
+fn explain(error: &lapin::Error) -> String {
+    let text = error.to_string();
+    if text.contains("ACCESS_REFUSED") || text.contains("access-refused") {
+        format!("{text} (check user name and password, and the user's access to the vhost)")
+    } else if text.contains("aborted") {
+        format!("{text} (a broker that closes at once may have refused the user's access to the vhost)")
+    } else {
+        text
+    }
+}
+
+/// The client's own URI type, filled in directly: its parser takes liberties that ours refuses.
+fn uri(endpoint: &Endpoint, heartbeat: Duration) -> AMQPUri {
+    let seconds = u16::try_from(heartbeat.as_secs()).unwrap_or(u16::MAX);
+    AMQPUri {
+        scheme: if endpoint.tls { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
+        authority: AMQPAuthority {
+            userinfo: AMQPUserInfo {
+                username: endpoint.username.clone(),
+                password: endpoint.password.expose().to_owned(),
+            },
+            host: endpoint.host.clone(),
+            port: endpoint.port,
+        },
+        vhost: endpoint.vhost.clone(),
+        query: AMQPQueryString {
+            frame_max: endpoint.frame_max,
+            channel_max: endpoint.channel_max,
+            heartbeat: Some(endpoint.heartbeat.unwrap_or(seconds)),
+            connection_timeout: None,
+            auth_mechanism: endpoint.external_auth.then_some(SASLMechanism::External),
+        },
+    }
+}
+
+/// Reads certificates anew at every connect, so that a rotated file is taken up.
+fn tls_config(tls: &TlsConfig) -> Result<OwnedTLSConfig, String> {
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    let cert_chain = match &tls.ca_file {
+        Some(path) => {
+            let pem = read(path)?;
+            Some(String::from_utf8(pem).map_err(|_| format!("{} is not PEM text", path.display()))?)
+        }
+        None => None,
+    };
+    let identity = match (&tls.cert_file, &tls.key_file) {
+        (Some(cert), Some(key)) => Some(OwnedIdentity::PKCS8 { pem: read(cert)?, key: read(key)? }),
+        _ => None,
+    };
+    Ok(OwnedTLSConfig { identity, cert_chain })
+}
+
+impl Link {
+    fn watch(connection: Connection, endpoint: Endpoint, observer: impl Observer) -> Self {
+        let (block, blocked) = watch::channel(false);
+        let lost = CancellationToken::new();
+        let stop = CancellationToken::new();
+        let mut events = connection.events_listener();
+        let status = connection.status().clone();
+        let (gone, stopped, broker) = (lost.clone(), stop.clone(), endpoint.to_string());
+        tokio::spawn(async move {
+            loop {
+                let event = tokio::select! {
+                    () = stopped.cancelled() => return,
+                    event = events.next() => event,
+                };
+                match event {
+                    Some(Event::ConnectionBlocked(reason)) => {
+                        observer.blocked(&reason);
+                        block.send_replace(true);
+                    }
+                    Some(Event::ConnectionUnblocked) => {
+                        observer.unblocked();
+                        block.send_replace(false);
+                    }
+                    // A channel's error comes here as well: only the connection's state tells them apart.
+                    Some(_) if status.connected() => {}
+                    Some(Event::Error(error)) => {
+                        warn!(%broker, %error, "connection lost");
+                        return gone.cancel();
+                    }
+                    Some(_) => {}
+                    None => return gone.cancel(),
+                }
+            }
+        });
+        Self { connection, endpoint, blocked, lost, _watching: stop.drop_guard() }
+    }
+
+    /// A new channel.
+    pub async fn channel(&self) -> Result<Channel, Failure> {
+        Ok(self.connection.create_channel().await?)
+    }
+
+    /// A new channel whose publishes are confirmed.
+    pub async fn confirming_channel(&self) -> Result<Channel, Failure> {
+        let channel = self.channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        Ok(channel)
+    }
+
+    /// Follows whether the broker blocks this connection.
+    #[must_use]
+    pub fn blocked(&self) -> watch::Receiver<bool> {
+        self.blocked.clone()
+    }
+
+    /// Cancelled when the connection is lost.
+    #[must_use]
+    pub fn lost(&self) -> CancellationToken {
+        self.lost.clone()
+    }
+
+    /// What it is connected to.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Largest frame that both sides accept, in bytes.
+    #[must_use]
+    pub fn frame_max(&self) -> usize {
+        self.connection.configuration().frame_max() as usize
+    }
+
+    /// Closes in good order, so that the broker has handled all that was written before.
+    pub async fn close(self, limit: Duration) {
+        // What fails here is lost already, and nothing unsettled depends on it.
+        let _ = timeout(limit, self.connection.close(200, "bye".into())).await;
+    }
+}
+
+/// A link that several tasks use.
+pub type SharedLink = Arc<Link>;
