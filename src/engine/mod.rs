@@ -1,1 +1,124 @@
 //! Joins the domain and AMQP: intake, packing, holding, delivery, settling.
+//!
+//! A [`session`] lives as long as its connections; this module starts one after another until told to stop.
+
+mod clock;
+mod consuming;
+mod dispatch;
+mod dress;
+pub mod envelope;
+mod fate;
+mod flow;
+mod intake;
+pub mod parking;
+mod receipt;
+mod session;
+mod source;
+mod users;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use self::consuming::ConsumingCount;
+use self::session::SessionError;
+use crate::admin::health::Health;
+use crate::amqp::topology::Topology;
+use crate::config::Config;
+use crate::domain::ladder::Ladder;
+use crate::telemetry::metrics::{Metrics, Role};
+
+pub use self::clock::wall_clock;
+
+/// First pause before connecting again; doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// A session that lasted this long was sound: the next pause is the first again.
+const SOUND: Duration = Duration::from_secs(30);
+
+/// Everything that outlives a session.
+pub struct Engine {
+    config: Config,
+    ladder: Ladder,
+    topology: Arc<Topology>,
+    health: Health,
+    metrics: Arc<Metrics>,
+    consuming: ConsumingCount,
+}
+
+/// How the engine ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Asked to stop; everything is settled.
+    Drained,
+    /// Asked to stop, and the time for it passed; what was unsettled comes again.
+    DeadlinePassed,
+    /// The broker holds something of that name that contradicts the configuration.
+    Conflict(String),
+}
+
+impl Engine {
+    /// An engine for a checked configuration.
+    #[must_use]
+    pub fn new(config: Config, ladder: Ladder, health: Health, metrics: Arc<Metrics>) -> Self {
+        let topology = Arc::new(Topology::new(&config, &ladder));
+        // The due queue, and one ingress queue a bridge.
+        let consuming = ConsumingCount::new(config.bridges.len() + 1, health.clone());
+        Self { config, ladder, topology, health, metrics, consuming }
+    }
+
+    /// Runs until `stop`, through any number of sessions; then no longer than the grace period.
+    pub async fn run(&self, stop: &CancellationToken) -> Ended {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let started = Instant::now();
+            let Some(ended) = self.session(stop).await else { return Ended::DeadlinePassed };
+            self.health.disconnected();
+            match ended {
+                Ok(()) => return Ended::Drained,
+                Err(SessionError::Declare(conflict)) if conflict.is_conflict() => {
+                    return Ended::Conflict(conflict.to_string());
+                }
+                Err(_) if stop.is_cancelled() => return Ended::Drained,
+                Err(failure) => {
+                    if started.elapsed() > SOUND {
+                        pause = FIRST_PAUSE;
+                    }
+                    let jittered = pause.mul_f64(0.5 + fastrand::f64());
+                    self.lost(&failure, jittered);
+                    tokio::select! {
+                        () = sleep(jittered) => {}
+                        () = stop.cancelled() => return Ended::Drained,
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// One session; `None` where it did not end within the grace period after it was told to stop.
+    async fn session(&self, stop: &CancellationToken) -> Option<Result<(), SessionError>> {
+        let session = session::run(self, stop);
+        tokio::pin!(session);
+        tokio::select! {
+            ended = &mut session => return Some(ended),
+            () = stop.cancelled() => {}
+        }
+        self.health.drain();
+        info!(
+            grace_s = self.config.shutdown.grace.as_secs(),
+            "stopping: no new messages, finishing what is held"
+        );
+        timeout(self.config.shutdown.grace, session).await.ok()
+    }
+
+    fn lost(&self, failure: &SessionError, retry_in: Duration) {
+        for role in [Role::Consume, Role::Publish] {
+            self.metrics.connection(role).lost(&failure.to_string(), retry_in);
+        }
+    }
+}

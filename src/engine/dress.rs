@@ -1,0 +1,227 @@
+//! What comes out: the message as it was published, with the few changes that the README lists.
+
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, ShortString};
+
+use crate::amqp::properties;
+use crate::amqp::publisher::Outgoing;
+use crate::amqp::topology::Names;
+use crate::config::{BridgeConfig, DeliveredHeader};
+use crate::domain::due;
+use crate::domain::header::{self, HeaderValue};
+use crate::domain::message::Message;
+use crate::domain::park::Reason;
+
+/// Bytes of a content header frame that are not properties.
+const HEADER_FRAME_OVERHEAD: usize = 22;
+
+/// Annotations may add this much: below it there is no need to measure.
+const ANNOTATION_ROOM: usize = 1_024;
+
+/// What the delivery needs to know of its surroundings.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    /// Leveret's own names.
+    pub(super) names: Names,
+    /// Every bridge's entry exchange.
+    pub(super) entries: Vec<String>,
+    /// Largest frame of the publishing connection.
+    pub(super) frame_max: usize,
+}
+
+/// Why a message cannot be dressed for delivery.
+#[derive(Debug)]
+pub(super) struct Undeliverable {
+    pub(super) reason: Reason,
+    pub(super) detail: String,
+}
+
+/// Builds the delivery. `may_restore` tells whether a `user_id` may be published as it is.
+pub(super) fn dress(
+    message: &Message,
+    bridge: &BridgeConfig,
+    around: &Surroundings,
+    may_restore: impl FnOnce(&str) -> bool,
+) -> Result<Outgoing, Undeliverable> {
+    let Some(props) = properties::decode(&message.properties) else {
+        return Err(undeliverable(
+            Reason::UnreadableBundle,
+            "its properties are not AMQP properties".to_owned(),
+        ));
+    };
+    let exchange = target(&props, bridge)?;
+    let routing_key = message.routing_key.as_str().to_owned();
+    check_loop(&exchange, &routing_key, around)?;
+    let restore_user = props.user_id().as_ref().is_none_or(|user| may_restore(user.as_str()));
+    let properties = annotate(props, message, bridge, around.frame_max, restore_user)?;
+    Ok(Outgoing { exchange, routing_key, properties, body: message.body.clone(), mandatory: true })
+}
+
+fn undeliverable(reason: Reason, detail: String) -> Undeliverable {
+    Undeliverable { reason, detail }
+}
+
+/// The bridge's target exchange, or the one that the message names where the bridge allows it.
+fn target(props: &BasicProperties, bridge: &BridgeConfig) -> Result<String, Undeliverable> {
+    let Some(asked) = properties::header(props, header::DELAY_EXCHANGE) else {
+        return Ok(bridge.target.exchange.clone());
+    };
+    let allowed = |name: &&str| {
+        *name == bridge.target.exchange || bridge.target.allow.iter().any(|pattern| pattern.matches(name))
+    };
+    properties::text(asked).filter(allowed).map(ToOwned::to_owned).ok_or_else(|| {
+        let asked = properties::text(asked).unwrap_or("a value that is not text");
+        undeliverable(
+            Reason::ExchangeNotAllowed,
+            format!(
+                "header {} names exchange \"{asked}\", which no pattern in target.allow of bridge \"{}\" matches",
+                header::DELAY_EXCHANGE,
+                bridge.name
+            ),
+        )
+    })
+}
+
+/// A target that leads back into Leveret would turn the message round for ever.
+fn check_loop(exchange: &str, routing_key: &str, around: &Surroundings) -> Result<(), Undeliverable> {
+    let own_queue = exchange.is_empty() && around.names.owns(routing_key);
+    if own_queue || around.names.owns(exchange) || around.entries.iter().any(|entry| entry == exchange) {
+        let detail =
+            format!("exchange \"{exchange}\" with routing key \"{routing_key}\" leads back into Leveret");
+        return Err(undeliverable(Reason::TargetLoops, detail));
+    }
+    Ok(())
+}
+
+fn annotate(
+    props: BasicProperties,
+    message: &Message,
+    bridge: &BridgeConfig,
+    frame_max: usize,
+    restore_user: bool,
+) -> Result<BasicProperties, Undeliverable> {
+    let full = with_changes(props.clone(), message, bridge, restore_user, bridge.annotate);
+    if message.properties.len() + HEADER_FRAME_OVERHEAD + ANNOTATION_ROOM <= frame_max
+        || fits(&full, frame_max)
+    {
+        return Ok(full);
+    }
+    // Properties must fit one frame, or the broker closes the whole connection. What Leveret would add goes first.
+    let bare = with_changes(props, message, bridge, restore_user, false);
+    if fits(&bare, frame_max) {
+        return Ok(bare);
+    }
+    Err(undeliverable(
+        Reason::Refused,
+        format!(
+            "its properties of {} bytes do not fit a frame of {frame_max} bytes",
+            message.properties.len()
+        ),
+    ))
+}
+
+/// Whether properties fit one frame.
+pub(super) fn fits(props: &BasicProperties, frame_max: usize) -> bool {
+    properties::encode(props).len() + HEADER_FRAME_OVERHEAD <= frame_max
+}
+
+fn with_changes(
+    props: BasicProperties,
+    message: &Message,
+    bridge: &BridgeConfig,
+    restore_user: bool,
+    annotate: bool,
+) -> BasicProperties {
+    let moved_user = if restore_user { None } else { props.user_id().clone() };
+    let delay = properties::header(&props, header::DELAY).cloned();
+    let remove_delay = delay.is_some() && bridge.delivered_header == DeliveredHeader::Remove;
+    let negated =
+        delay.filter(|_| bridge.delivered_header == DeliveredHeader::Negate).and_then(|d| negated(&d));
+    if moved_user.is_none() && !remove_delay && negated.is_none() && !annotate {
+        return props;
+    }
+    let props = if moved_user.is_some() { without_user_id(props) } else { props };
+    properties::with_headers(props, |headers| {
+        let mut set = |name: &str, value| headers.insert(ShortString::from(name), value);
+        if let Some(user) = moved_user {
+            set(header::USER_ID, AMQPValue::LongString(user.as_str().into()));
+        }
+        if annotate {
+            set(header::ID, AMQPValue::LongString(message.id.to_string().into()));
+        }
+        if let Some(negated) = negated {
+            set(header::DELAY, negated);
+        }
+        if remove_delay {
+            headers.remove(header::DELAY);
+        }
+    })
+}
+
+/// The delay negated, in the narrowest signed integer that every client reads; `None` where it did not delay.
+fn negated(delay: &AMQPValue) -> Option<AMQPValue> {
+    let millis = match properties::header_value(delay) {
+        HeaderValue::Integer(millis) => millis,
+        other => due::delay_millis(&other)?,
+    };
+    if millis <= 0 {
+        return None;
+    }
+    let negated = -millis;
+    i32::try_from(negated)
+        .map(AMQPValue::LongInt)
+        .or_else(|_| i64::try_from(negated).map(AMQPValue::LongLongInt))
+        .ok()
+}
+
+/// The client's type has no way to take a property off again.
+pub(super) fn without_user_id(props: BasicProperties) -> BasicProperties {
+    rebuild(&props, |p| p.user_id = None)
+}
+
+/// Properties in a form in which each can be set and taken off.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fields {
+    pub(super) expiration: Option<ShortString>,
+    pub(super) user_id: Option<ShortString>,
+    pub(super) delivery_mode: Option<u8>,
+}
+
+/// A copy of `props` with some fields changed.
+pub(super) fn rebuild(props: &BasicProperties, change: impl FnOnce(&mut Fields)) -> BasicProperties {
+    let mut fields = Fields {
+        expiration: props.expiration().clone(),
+        user_id: props.user_id().clone(),
+        delivery_mode: *props.delivery_mode(),
+    };
+    change(&mut fields);
+    let mut out = BasicProperties::default();
+    macro_rules! copy {
+        ($($get:ident => $set:ident),* $(,)?) => {
+            $(if let Some(value) = props.$get().clone() { out = out.$set(value); })*
+        };
+    }
+    copy!(
+        content_type => with_content_type,
+        content_encoding => with_content_encoding,
+        headers => with_headers,
+        priority => with_priority,
+        correlation_id => with_correlation_id,
+        reply_to => with_reply_to,
+        message_id => with_message_id,
+        timestamp => with_timestamp,
+        kind => with_type,
+        app_id => with_app_id,
+        cluster_id => with_cluster_id,
+    );
+    if let Some(mode) = fields.delivery_mode {
+        out = out.with_delivery_mode(mode);
+    }
+    if let Some(expiration) = fields.expiration {
+        out = out.with_expiration(expiration);
+    }
+    if let Some(user) = fields.user_id {
+        out = out.with_user_id(user);
+    }
+    out
+}

@@ -1,0 +1,47 @@
+//! The envelope: how a closed bundle is published.
+
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, FieldTable};
+
+use crate::amqp::publisher::Outgoing;
+use crate::amqp::topology::Names;
+use crate::domain::bundle;
+use crate::domain::ladder::Ladder;
+use crate::domain::message::Message;
+use crate::domain::packer::{Destination, Packed};
+
+const PERSISTENT: u8 = 2;
+
+/// Writes a closed bundle for its destination.
+pub(super) fn seal<T>(packed: &Packed<T>, ladder: &Ladder, names: &Names) -> Outgoing {
+    let level = match packed.destination {
+        Destination::Level(index) => ladder.levels().get(index),
+        Destination::Due => None,
+    };
+    let (exchange, routing_key) = match level {
+        Some(level) => (names.level_exchange(), names.level(&level.label)),
+        None => (names.due(), String::new()),
+    };
+    Outgoing {
+        exchange,
+        routing_key,
+        properties: properties(&packed.messages),
+        body: bundle::encode(&packed.messages),
+        mandatory: true,
+    }
+}
+
+/// The envelope's properties: headers for the eyes of an operator, which Leveret itself does not read.
+pub fn properties(messages: &[Message]) -> BasicProperties {
+    let due = || messages.iter().map(|message| message.due.0);
+    let number = |n: u64| AMQPValue::LongLongInt(i64::try_from(n).unwrap_or(i64::MAX));
+    let mut headers = FieldTable::default();
+    headers.insert("x-leveret-version".into(), number(bundle::VERSION.into()));
+    headers.insert("x-leveret-count".into(), number(messages.len() as u64));
+    headers.insert("x-leveret-first-due".into(), number(due().min().unwrap_or_default()));
+    headers.insert("x-leveret-last-due".into(), number(due().max().unwrap_or_default()));
+    BasicProperties::default()
+        .with_content_type(bundle::CONTENT_TYPE.into())
+        .with_delivery_mode(PERSISTENT)
+        .with_headers(headers)
+}

@@ -1,0 +1,223 @@
+//! What is done with the fate of a publish: settle, try again, or park.
+
+use std::time::Duration;
+
+use tracing::error;
+
+use super::clock::Now;
+use super::dispatch::{Fate, Finished, Job, Lane};
+use super::envelope;
+use super::flow::{Flow, Held, Part, Token, retry_level};
+use super::parking::Cause;
+use super::receipt::Receipt;
+use super::session::SessionError;
+use crate::amqp::failure::Failure;
+use crate::config::Unroutable;
+use crate::domain::packer::{Destination, Packed};
+use crate::domain::park::Reason;
+use crate::telemetry::metrics::{LevelMetrics, Published};
+
+/// Pauses before a refused delivery is tried again from memory; after that, it waits in a level.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(300)];
+
+/// Pause before a bundle, or a message for the parked queue, that the broker refuses for now is tried again.
+const OWN_PAUSE: Duration = Duration::from_millis(500);
+
+impl Flow {
+    pub(super) fn finished(&mut self, finished: Finished<Token>) -> Result<(), SessionError> {
+        let published = match finished.lane {
+            Lane::Bundles => Published::Bundle,
+            Lane::Parked => Published::Parked,
+            Lane::Target(_) | Lane::Suspect(_) => Published::Delivery,
+        };
+        self.setting.metrics.confirmed(published, finished.elapsed);
+        let now = self.now();
+        for (job, fate) in finished.fates {
+            match job.token {
+                Token::Bundle(_) => self.bundle_fate(finished.lane.clone(), job, fate, now)?,
+                Token::Parked { .. } => self.parked_fate(finished.lane.clone(), job, fate, now)?,
+                Token::Delivery { part, user } => {
+                    self.delivery_fate(part, user, job.outgoing.exchange, fate, now)
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn bundle_fate(&mut self, lane: Lane, job: Job<Token>, fate: Fate, now: Now) -> Result<(), SessionError> {
+        let Job { outgoing, token: Token::Bundle(packed), .. } = job else { return Ok(()) };
+        match fate {
+            Fate::Confirmed => {
+                self.entered(&packed, outgoing.body.len());
+                packed.tokens.into_iter().for_each(Receipt::settle);
+            }
+            Fate::Nacked => {
+                let job = Job::new(outgoing, Token::Bundle(packed));
+                self.hold.push(now.mono + OWN_PAUSE, Held::Again(lane, job));
+            }
+            // Something about a message, most likely its size: each alone tells which.
+            Fate::Refused(Failure::Channel { code: 406, .. }) if packed.messages.len() > 1 => {
+                for (message, token) in packed.messages.into_iter().zip(packed.tokens) {
+                    let one = Packed {
+                        destination: packed.destination,
+                        messages: vec![message],
+                        tokens: vec![token],
+                    };
+                    let outgoing = envelope::seal(&one, &self.setting.ladder, &self.setting.around.names);
+                    self.dispatcher.push(lane.clone(), Job::solo(outgoing, Token::Bundle(one)));
+                }
+            }
+            Fate::Refused(failure @ Failure::Channel { code: 406, .. }) => {
+                for (message, receipt) in packed.messages.into_iter().zip(packed.tokens) {
+                    let detail =
+                        format!("it cannot be delayed, since the broker refuses its bundle: {failure}");
+                    self.park(
+                        &message,
+                        receipt,
+                        Cause { reason: Reason::Refused, detail, target: None },
+                        now,
+                    );
+                }
+            }
+            Fate::Returned(answer) => return Err(lost_queue(&outgoing.routing_key, &answer)),
+            Fate::Refused(failure) => return Err(lost_queue(&outgoing.exchange, &failure.to_string())),
+            Fate::Unconfirmed => return Err(silent(&outgoing.routing_key)),
+        }
+        Ok(())
+    }
+
+    fn entered(&self, packed: &Packed<Receipt>, bytes: usize) {
+        let due;
+        let level = match packed.destination {
+            Destination::Level(index) => self.levels.get(index),
+            Destination::Due => {
+                due = LevelMetrics::due();
+                Some(&due)
+            }
+        };
+        if let Some(level) = level {
+            level.entered(packed.messages.len(), bytes);
+        }
+    }
+
+    fn parked_fate(&mut self, lane: Lane, job: Job<Token>, fate: Fate, now: Now) -> Result<(), SessionError> {
+        let Job { outgoing, token: Token::Parked { receipt, bridge, cause }, .. } = job else {
+            return Ok(());
+        };
+        match fate {
+            Fate::Confirmed => {
+                if cause.reason != Reason::UnreadableBundle {
+                    self.setting.metrics.bridge(&bridge).parked(cause.reason, &cause.detail);
+                }
+                receipt.settle();
+            }
+            Fate::Nacked => {
+                let job = Job::new(outgoing, Token::Parked { receipt, bridge, cause });
+                self.hold.push(now.mono + OWN_PAUSE, Held::Again(lane, job));
+            }
+            Fate::Refused(failure @ Failure::Channel { code: 406, .. }) => {
+                // It stays where it was: unsettled, so that the broker keeps it.
+                error!(
+                    bridge,
+                    reason = %cause.reason,
+                    error = %failure,
+                    "the broker refuses a message for the parked queue: it stays unacknowledged in the queue that it \
+                     came from; raise the broker's limit that the error names, and restart"
+                );
+            }
+            Fate::Returned(answer) => return Err(lost_queue(&outgoing.exchange, &answer)),
+            Fate::Refused(failure) => return Err(lost_queue(&outgoing.exchange, &failure.to_string())),
+            Fate::Unconfirmed => return Err(silent(&outgoing.exchange)),
+        }
+        Ok(())
+    }
+
+    fn delivery_fate(&mut self, part: Part, user: Option<String>, exchange: String, fate: Fate, now: Now) {
+        if let Some(user) = &user
+            && matches!(fate, Fate::Confirmed | Fate::Returned(_) | Fate::Nacked)
+        {
+            self.users.accepted(user);
+        }
+        let park = |reason, detail| Cause { reason, detail, target: Some(exchange.clone()) };
+        match fate {
+            Fate::Confirmed => self.delivered(part, now),
+            Fate::Returned(answer) => {
+                let name = part.message.bridge.as_str();
+                let unroutable = self.setting.bridges.get(name).map(|bridge| bridge.unroutable);
+                if unroutable == Some(Unroutable::Drop) {
+                    self.setting.metrics.bridge(name).dropped(&part.message.id.to_string());
+                    part.receipt.settle();
+                } else {
+                    let key = &part.message.routing_key;
+                    let detail =
+                        format!("exchange \"{exchange}\" routes key \"{key}\" to no queue: {answer}");
+                    self.park_part(part, park(Reason::Unroutable, detail), now);
+                }
+            }
+            Fate::Refused(failure) => {
+                if user.is_some_and(|user| self.users.refused(&user, &failure)) {
+                    return self.deliver(part, now);
+                }
+                let reason = match failure {
+                    Failure::Channel { code: 404, .. } => Reason::ExchangeMissing,
+                    Failure::Channel { code: 403, .. } => Reason::AccessRefused,
+                    _ => Reason::Refused,
+                };
+                let detail = format!("publishing to exchange \"{exchange}\": {failure}");
+                self.park_part(part, park(reason, detail), now);
+            }
+            Fate::Nacked => {
+                self.try_again(part, &exchange, "a queue of the target refuses it (is it full?)", now)
+            }
+            Fate::Unconfirmed => self.try_again(part, &exchange, "the target does not confirm it", now),
+        }
+    }
+
+    fn delivered(&self, part: Part, now: Now) {
+        let lateness = now.wall.saturating_since(part.message.due);
+        self.setting.metrics.bridge(part.message.bridge.as_str()).delivered(lateness, part.message.hops);
+        part.receipt.settle();
+    }
+
+    /// Gives back to a level what its target does not take at the moment.
+    pub(super) fn divert(&mut self, job: Job<Token>) {
+        let now = self.now();
+        let Job { outgoing, token: Token::Delivery { part, .. }, .. } = job else { return };
+        self.try_again(part, &outgoing.exchange, "the target does not confirm", now);
+    }
+
+    /// Tries again: soon from memory, then from a level, and no longer than `give_up_after`.
+    fn try_again(&mut self, mut part: Part, exchange: &str, what: &str, now: Now) {
+        let message = &mut part.message;
+        let since = *message.refused_since.get_or_insert(now.wall);
+        let refused_for = now.wall.saturating_since(since);
+        self.setting.metrics.bridge(message.bridge.as_str()).retried(&message.id.to_string());
+        if refused_for >= self.setting.delivery.give_up_after {
+            let detail = format!(
+                "exchange \"{exchange}\", routing key \"{}\": {what}, for {} s now",
+                message.routing_key,
+                refused_for.as_secs()
+            );
+            let cause = Cause { reason: Reason::TargetFull, detail, target: Some(exchange.to_owned()) };
+            return self.park_part(part, cause, now);
+        }
+        let fresh = refused_for < Duration::from_secs(1) && !part.from_ingress;
+        let pause = PAUSES.get(part.attempts as usize).filter(|_| fresh);
+        part.attempts = part.attempts.saturating_add(1);
+        match pause {
+            Some(pause) => self.hold(part, *pause, now),
+            None => {
+                let level = retry_level(&self.setting.ladder, since, now.wall);
+                self.pack(level, part, Duration::ZERO, now);
+            }
+        }
+    }
+}
+
+fn lost_queue(name: &str, answer: &str) -> SessionError {
+    SessionError::Topology(format!("\"{name}\" does not take what Leveret sends: {answer}"))
+}
+
+fn silent(name: &str) -> SessionError {
+    SessionError::Lost(format!("the broker does not confirm what is sent to \"{name}\""))
+}

@@ -1,0 +1,336 @@
+//! The flow of messages through one session: every arrival is planned, then packed, held or delivered. One task owns
+//! all of it, and nothing in it waits for the broker. What becomes of a publish is the business of [`super::fate`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::{self, Now, Step, StepDetector};
+use super::dispatch::{Dispatcher, Job, Lane};
+use super::dress::{Surroundings, dress};
+use super::envelope;
+use super::parking::{self, Cause};
+use super::receipt::Receipt;
+use super::session::SessionError;
+use super::source::Arrival;
+use super::users::Users;
+use crate::amqp::publisher::Outgoing;
+use crate::config::{BridgeConfig, DeliveryConfig};
+use crate::domain::hold::Hold;
+use crate::domain::ladder::Ladder;
+use crate::domain::message::Message;
+use crate::domain::packer::{Destination, Packed, Packer};
+use crate::domain::park::Reason;
+use crate::domain::plan::{self, Plan};
+use crate::domain::time::UnixMillis;
+use crate::telemetry::metrics::{LevelMetrics, Metrics};
+
+/// A wait that ends this little before its due time by the wall clock is the clocks' slew: wait for it. A longer one
+/// means that the clock was set back, and what was left has decided.
+const SLEW: Duration = Duration::from_millis(20);
+
+/// On stopping, what is due within this is still delivered; the rest goes back to the due queue.
+const STOPPING_HOLD: Duration = Duration::from_millis(500);
+
+/// A message on its way, with the right to settle it.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) message: Message,
+    pub(super) receipt: Receipt,
+    /// Whether it was read from ingress: then it is not held, so that ingress settles at once and in order.
+    pub(super) from_ingress: bool,
+    /// Deliveries tried since it was last read from a queue.
+    pub(super) attempts: u32,
+}
+
+/// What belongs to a publish.
+#[derive(Debug)]
+pub(super) enum Token {
+    /// A bundle and the receipts of its messages.
+    Bundle(Packed<Receipt>),
+    /// A delivery; and the `user_id` that it was published with.
+    Delivery { part: Part, user: Option<String> },
+    /// A message for the parked queue; its bridge, and why.
+    Parked { receipt: Receipt, bridge: String, cause: Cause },
+}
+
+/// What waits for its moment.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// A message for its due time, or for another try.
+    Message(Part),
+    /// A publish that the broker refused for now, for another try.
+    Again(Lane, Job<Token>),
+}
+
+/// What the flow knows of its configuration and surroundings.
+pub(super) struct Setting {
+    pub(super) ladder: Ladder,
+    pub(super) bridges: HashMap<String, BridgeConfig>,
+    pub(super) delivery: DeliveryConfig,
+    pub(super) around: Surroundings,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// The flow.
+pub(super) struct Flow {
+    pub(super) setting: Setting,
+    pub(super) users: Users,
+    pub(super) packer: Packer<Receipt>,
+    pub(super) hold: Hold<Held>,
+    pub(super) dispatcher: Dispatcher<Token>,
+    pub(super) levels: Vec<LevelMetrics>,
+    held_bytes: usize,
+    steps: StepDetector,
+    closed: Vec<Packed<Receipt>>,
+}
+
+impl Flow {
+    pub(super) fn new(
+        setting: Setting,
+        users: Users,
+        packer: Packer<Receipt>,
+        dispatcher: Dispatcher<Token>,
+    ) -> Self {
+        let levels =
+            setting.ladder.levels().iter().map(|level| LevelMetrics::register(&level.label)).collect();
+        Self {
+            setting,
+            users,
+            packer,
+            hold: Hold::default(),
+            dispatcher,
+            levels,
+            held_bytes: 0,
+            steps: StepDetector::new(clock::now()),
+            closed: Vec::new(),
+        }
+    }
+
+    /// Runs until the sources have ended and everything that they brought is settled.
+    pub(super) async fn run(
+        mut self,
+        mut arrivals: UnboundedReceiver<Arrival>,
+        lost: CancellationToken,
+    ) -> Result<(), SessionError> {
+        let mut batch = Vec::new();
+        let mut draining = false;
+        loop {
+            for job in self.dispatcher.start() {
+                self.divert(job);
+            }
+            if draining && self.is_empty() {
+                return Ok(());
+            }
+            let wake = self.next_wake();
+            tokio::select! {
+                count = arrivals.recv_many(&mut batch, 256), if !draining => {
+                    if count == 0 {
+                        draining = true;
+                        self.begin_drain();
+                    }
+                    let now = self.now();
+                    for arrival in batch.drain(..) {
+                        self.arrive(arrival, now);
+                    }
+                }
+                finished = self.dispatcher.next() => self.finished(finished?)?,
+                () = wait_until(wake) => {}
+                () = lost.cancelled() => return Err(SessionError::Lost("connection lost".to_owned())),
+            }
+            self.tick();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.hold.is_empty() && self.packer.is_empty() && self.dispatcher.is_idle()
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        [self.hold.next_due(), self.packer.next_close()].into_iter().flatten().min()
+    }
+
+    pub(super) fn now(&mut self) -> Now {
+        let now = clock::now();
+        if let Some(step) = self.steps.observe(now) {
+            let millis = |by: Duration| i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+            self.setting.metrics.clock_stepped(match step {
+                Step::Forward(by) => millis(by),
+                Step::Back(by) => -millis(by),
+            });
+        }
+        now
+    }
+
+    /// Does all whose moment has come.
+    fn tick(&mut self) {
+        let now = self.now();
+        while let Some(held) = self.hold.pop_due(now.mono) {
+            match held {
+                Held::Message(part) => {
+                    self.held_bytes -= part.message.size();
+                    let early = part.message.due.saturating_since(now.wall);
+                    if early.is_zero() || early > SLEW {
+                        self.deliver(part, now);
+                    } else {
+                        self.hold(part, early, now);
+                    }
+                }
+                Held::Again(lane, job) => self.dispatcher.push(lane, job),
+            }
+        }
+        self.packer.close_due(now.mono, &mut self.closed);
+        self.publish_closed();
+        self.setting.metrics.held(self.hold.len(), self.held_bytes);
+    }
+
+    fn arrive(&mut self, arrival: Arrival, now: Now) {
+        match arrival {
+            Arrival::Published { message, receipt } => match message {
+                Ok(message) => {
+                    let delay = message.due.saturating_since(message.accepted_at);
+                    self.setting.metrics.bridge(message.bridge.as_str()).accepted(delay);
+                    let left = message.due.saturating_since(now.wall);
+                    self.place(Part { message, receipt, from_ingress: true, attempts: 0 }, left, now);
+                }
+                Err(refused) => {
+                    self.setting.metrics.bridge(refused.message.bridge.as_str()).accepted(Duration::ZERO);
+                    let cause = Cause { reason: refused.reason, detail: refused.detail, target: None };
+                    self.park(&refused.message, receipt, cause, now);
+                }
+            },
+            Arrival::Bundle(messages) => {
+                for (message, receipt) in messages {
+                    let left = plan::remaining(message.due, now.wall, Some(message.left));
+                    self.place(Part { message, receipt, from_ingress: false, attempts: 0 }, left, now);
+                }
+            }
+            Arrival::Unreadable { properties, body, error, receipt } => {
+                let around = &self.setting.around;
+                let detail = error.to_string();
+                let outgoing = parking::park_unreadable(
+                    properties,
+                    body,
+                    &detail,
+                    &around.names.parked(),
+                    now.wall,
+                    around.frame_max,
+                );
+                self.setting.metrics.unreadable_bundle(&detail);
+                let cause = Cause { reason: Reason::UnreadableBundle, detail, target: None };
+                let token = Token::Parked { receipt, bridge: String::new(), cause };
+                self.dispatcher.push(Lane::Parked, Job::new(outgoing, token));
+            }
+        }
+    }
+
+    /// Sends a message of which `left` remains on its way.
+    fn place(&mut self, part: Part, left: Duration, now: Now) {
+        match plan::plan(&self.setting.ladder, left) {
+            Plan::Deliver => self.deliver(part, now),
+            // Nothing is held in ingress deliveries: a bundle straight to the due queue brings it back to be held.
+            Plan::Hold if part.from_ingress => self.pack(Destination::Due, part, left, now),
+            Plan::Hold => self.hold(part, left, now),
+            Plan::Level(level) => self.pack(Destination::Level(level), part, left, now),
+        }
+    }
+
+    pub(super) fn hold(&mut self, part: Part, left: Duration, now: Now) {
+        self.held_bytes += part.message.size();
+        self.hold.push(now.mono + left, Held::Message(part));
+    }
+
+    pub(super) fn pack(&mut self, destination: Destination, part: Part, left: Duration, now: Now) {
+        let Part { message, receipt, .. } = part;
+        self.packer.add(destination, message, left, receipt, now.mono, &mut self.closed);
+        self.publish_closed();
+    }
+
+    fn publish_closed(&mut self) {
+        for packed in std::mem::take(&mut self.closed) {
+            let outgoing = envelope::seal(&packed, &self.setting.ladder, &self.setting.around.names);
+            self.dispatcher.push(Lane::Bundles, Job::new(outgoing, Token::Bundle(packed)));
+        }
+    }
+
+    pub(super) fn deliver(&mut self, part: Part, now: Now) {
+        let name = part.message.bridge.as_str();
+        let Some(bridge) = self.setting.bridges.get(name) else {
+            let detail = format!("no bridge \"{name}\" is configured");
+            let cause = Cause { reason: Reason::UnknownBridge, detail, target: None };
+            return self.park_part(part, cause, now);
+        };
+        match dress(&part.message, bridge, &self.setting.around, |user| self.users.may_restore(user)) {
+            Ok(outgoing) => self.publish(outgoing, part),
+            Err(undeliverable) => {
+                let target = Some(bridge.target.exchange.clone());
+                let cause = Cause { reason: undeliverable.reason, detail: undeliverable.detail, target };
+                self.park_part(part, cause, now);
+            }
+        }
+    }
+
+    fn publish(&mut self, outgoing: Outgoing, part: Part) {
+        let user = outgoing.properties.user_id().as_ref().map(|user| user.as_str().to_owned());
+        let trial = user.as_deref().is_some_and(|user| self.users.is_trial(user));
+        let token = Token::Delivery { part, user };
+        let job = if trial { Job::solo(outgoing, token) } else { Job::new(outgoing, token) };
+        if let Some(job) = self.dispatcher.deliver(job) {
+            self.divert(job);
+        }
+    }
+
+    pub(super) fn park_part(&mut self, part: Part, cause: Cause, now: Now) {
+        self.park(&part.message, part.receipt, cause, now);
+    }
+
+    pub(super) fn park(&mut self, message: &Message, receipt: Receipt, cause: Cause, now: Now) {
+        let around = &self.setting.around;
+        let outgoing = parking::park(message, &cause, &around.names.parked(), now.wall, around.frame_max);
+        let token = Token::Parked { receipt, bridge: message.bridge.to_string(), cause };
+        self.dispatcher.push(Lane::Parked, Job::new(outgoing, token));
+    }
+
+    /// Nothing more will come: what is open is sent, what is held for longer goes back to the due queue.
+    fn begin_drain(&mut self) {
+        let now = self.now();
+        let held: Vec<_> = self.hold.drain().collect();
+        self.held_bytes = 0;
+        for held in held {
+            match held {
+                Held::Message(part) => {
+                    let left = part.message.due.saturating_since(now.wall);
+                    if part.attempts == 0 && left <= STOPPING_HOLD {
+                        self.hold(part, left, now);
+                    } else {
+                        self.pack(Destination::Due, part, left, now);
+                    }
+                }
+                Held::Again(lane, job) => self.dispatcher.push(lane, job),
+            }
+        }
+        self.packer.close_all(now.mono, &mut self.closed);
+        self.publish_closed();
+    }
+}
+
+/// The level for another try of a message that its target has refused since then: the longer that is ago, the
+/// rarer the tries.
+pub(super) fn retry_level(ladder: &Ladder, since: UnixMillis, now: UnixMillis) -> Destination {
+    const RAREST: Duration = Duration::from_secs(60);
+    const SOONEST: Duration = Duration::from_secs(1);
+    let pause = (now.saturating_since(since) / 4).clamp(SOONEST, RAREST);
+    let fitting = ladder.levels().partition_point(|level| level.ttl <= pause);
+    Destination::Level(fitting.saturating_sub(1))
+}
+
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,191 @@
+//! One session: from connecting to the loss of a connection, or to a graceful end. It holds nothing that the broker
+//! does not have: whatever is unsettled when it ends comes again in the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::Engine;
+use super::dispatch::{Dispatcher, LinkLost};
+use super::dress::Surroundings;
+use super::flow::{Flow, Setting};
+use super::source::{Arrival, Budget, Kind, Signals, Source};
+use super::users::Users;
+use crate::admin::health::Condition;
+use crate::amqp::connection::{self, ConnectError, Link, SharedLink};
+use crate::amqp::failure::Failure;
+use crate::amqp::topology::{DeclareError, Names};
+use crate::domain::due::DueRules;
+use crate::domain::packer::{Limits, Packer, Stay};
+use crate::telemetry::metrics::Role;
+
+/// How long a short delay is gathered on its way to the due queue.
+const DUE_LINGER: Duration = Duration::from_millis(2);
+
+/// How long closing a connection in good order may take.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// Why a session ended before it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    /// No connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// What Leveret needs in the broker cannot be declared.
+    #[error(transparent)]
+    Declare(#[from] DeclareError),
+    /// What Leveret needs in the broker is no longer as it was declared.
+    #[error("{0}; declaring everything anew")]
+    Topology(String),
+    /// A connection is gone.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl From<LinkLost> for SessionError {
+    fn from(LinkLost(text): LinkLost) -> Self {
+        Self::Lost(text)
+    }
+}
+
+impl From<Failure> for SessionError {
+    fn from(failure: Failure) -> Self {
+        Self::Lost(failure.to_string())
+    }
+}
+
+/// Runs one session. `Ok` means that it was asked to stop and has settled everything.
+pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<(), SessionError> {
+    let links = Links::connect(engine).await?;
+    engine.health.set(Condition::Connected, true);
+    engine.topology.declare(&links.consume.channel().await?).await?;
+    engine.health.set(Condition::Declared, true);
+
+    // Nothing of a session outlives it: dropping the set ends its tasks, and the links close behind them.
+    let mut sources = JoinSet::new();
+    let finish = CancellationToken::new();
+    let (arrive, arrivals) = mpsc::unbounded_channel();
+    let signals = Signals { drain: drain.child_token(), finish: finish.clone() };
+    start_sources(engine, &links.consume, arrive, &signals, &mut sources);
+
+    let flow = flow(engine, &links.publish).run(arrivals, links.publish.lost());
+    tokio::pin!(flow);
+    loop {
+        tokio::select! {
+            ended = &mut flow => {
+                ended?;
+                break;
+            }
+            Some(source) = sources.join_next() => source_ended(source)?,
+            () = cancelled(&links.consume) => return Err(SessionError::Lost("connection lost".to_owned())),
+        }
+    }
+    finish.cancel();
+    while let Some(source) = sources.join_next().await {
+        source_ended(source)?;
+    }
+    info!("everything is settled");
+    links.close(engine).await;
+    Ok(())
+}
+
+fn source_ended(source: Result<Result<(), Failure>, tokio::task::JoinError>) -> Result<(), SessionError> {
+    source
+        .map_err(|error| SessionError::Lost(format!("consuming failed: {error}")))?
+        .map_err(SessionError::from)
+}
+
+async fn cancelled(link: &Link) {
+    link.lost().cancelled().await;
+}
+
+struct Links {
+    consume: SharedLink,
+    publish: SharedLink,
+}
+
+impl Links {
+    /// Two connections: a broker that is short of memory or disk blocks those that publish, and the client then
+    /// stops all that is written to them, acknowledgements too.
+    async fn connect(engine: &Engine) -> Result<Self, SessionError> {
+        let amqp = &engine.config.amqp;
+        let metrics = &engine.metrics;
+        let consume = connection::connect(amqp, "consume", metrics.connection(Role::Consume).clone()).await?;
+        let publish = connection::connect(amqp, "publish", metrics.connection(Role::Publish).clone()).await?;
+        Ok(Self { consume: Arc::new(consume), publish: Arc::new(publish) })
+    }
+
+    async fn close(self, engine: &Engine) {
+        for (link, role) in [(self.publish, Role::Publish), (self.consume, Role::Consume)] {
+            if let Ok(link) = Arc::try_unwrap(link) {
+                link.close(CLOSE).await;
+            }
+            engine.metrics.connection(role).closed();
+        }
+    }
+}
+
+fn start_sources(
+    engine: &Engine,
+    link: &SharedLink,
+    arrivals: UnboundedSender<Arrival>,
+    signals: &Signals,
+    sources: &mut JoinSet<Result<(), Failure>>,
+) {
+    let config = &engine.config;
+    let names = Names::new(&config.namespace);
+    let due_budget = Budget { prefetch: config.hold.prefetch, max_bytes: config.hold.max_bytes };
+    let ingress_budget = Budget { prefetch: config.intake.prefetch, max_bytes: config.hold.max_bytes };
+    let mut start =
+        |queue: String, kind: Kind, budget: Budget, unsettled: Box<dyn Fn(usize) + Send + Sync>| {
+            let consuming = engine.consuming.follow();
+            let source = Source {
+                link: link.clone(),
+                topology: engine.topology.clone(),
+                queue,
+                kind,
+                budget,
+                consuming,
+                unsettled,
+            };
+            sources.spawn(source.run(arrivals.clone(), signals.clone()));
+        };
+    let metrics = engine.metrics.clone();
+    start(names.due(), Kind::Due, due_budget, Box::new(move |count| metrics.unsettled_due(count)));
+    for bridge in &config.bridges {
+        let rules = DueRules { default_delay: bridge.default_delay, max_delay: config.max_delay };
+        let kind = Kind::Ingress { bridge: bridge.name.as_str().into(), rules };
+        let metrics = engine.metrics.bridge(&bridge.name).clone();
+        start(
+            names.ingress(&bridge.name),
+            kind,
+            ingress_budget,
+            Box::new(move |count| metrics.unsettled(count)),
+        );
+    }
+}
+
+fn flow(engine: &Engine, link: &SharedLink) -> Flow {
+    let config = &engine.config;
+    let setting = Setting {
+        ladder: engine.ladder.clone(),
+        bridges: config.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.clone())).collect(),
+        delivery: config.delivery.clone(),
+        around: Surroundings {
+            names: Names::new(&config.namespace),
+            entries: config.bridges.iter().map(|bridge| bridge.entry.exchange.clone()).collect(),
+            frame_max: link.frame_max(),
+        },
+        metrics: engine.metrics.clone(),
+    };
+    let limits = Limits { max_messages: config.bundle.max_messages, max_bytes: config.bundle.max_bytes };
+    let levels =
+        engine.ladder.levels().iter().map(|level| Stay { linger: level.linger, ttl: level.ttl }).collect();
+    let packer = Packer::new(limits, Stay { linger: DUE_LINGER, ttl: Duration::ZERO }, levels);
+    let users = Users::new(&link.endpoint().username);
+    Flow::new(setting, users, packer, Dispatcher::new(link.clone(), config.delivery.confirm_timeout))
+}

@@ -1,0 +1,318 @@
+//! Consumes one queue: reads deliveries, hands them on, and acknowledges them when they are settled.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Consumer};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::clock;
+use super::consuming::Consuming;
+use super::intake::{self, Refused};
+use super::receipt::Receipt;
+use crate::amqp::connection::SharedLink;
+use crate::amqp::failure::Failure;
+use crate::amqp::topology::Topology;
+use crate::domain::bundle::{self, BundleError};
+use crate::domain::due::DueRules;
+use crate::domain::message::{Message, Text};
+use crate::domain::settlement::Settlement;
+
+/// Settled deliveries are gathered this long: one acknowledgement for many.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// A settled delivery waits this long for those before it, then is acknowledged alone.
+const OUT_OF_ORDER: Duration = Duration::from_millis(50);
+
+/// Pause between attempts to consume again.
+const RESUBSCRIBE: Duration = Duration::from_millis(500);
+
+/// What a delivery turned out to be.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// An application's message.
+    Published { message: Result<Message, Box<Refused>>, receipt: Receipt },
+    /// Messages whose hop is over, each with its receipt.
+    Bundle(Vec<(Message, Receipt)>),
+    /// An envelope that cannot be read.
+    Unreadable { properties: BasicProperties, body: Bytes, error: BundleError, receipt: Receipt },
+}
+
+/// What a queue's deliveries are.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// Applications' messages to a bridge.
+    Ingress { bridge: Text, rules: DueRules },
+    /// Bundles.
+    Due,
+}
+
+/// How much may be unsettled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    /// Most unsettled deliveries.
+    pub(super) prefetch: u16,
+    /// Unsettled bytes at which no more is taken until half of them are settled.
+    pub(super) max_bytes: usize,
+}
+
+/// When to stop.
+#[derive(Debug, Clone)]
+pub(super) struct Signals {
+    /// Take no more.
+    pub(super) drain: CancellationToken,
+    /// Everything is settled that will be: acknowledge and close.
+    pub(super) finish: CancellationToken,
+}
+
+/// A consumer of one queue.
+pub(super) struct Source {
+    pub(super) link: SharedLink,
+    pub(super) topology: Arc<Topology>,
+    pub(super) queue: String,
+    pub(super) kind: Kind,
+    pub(super) budget: Budget,
+    pub(super) consuming: Consuming,
+    /// Told the number of unsettled deliveries whenever it changes.
+    pub(super) unsettled: Box<dyn Fn(usize) + Send + Sync>,
+}
+
+struct State {
+    channel: Channel,
+    settlement: Settlement,
+    prefetch: u16,
+    settled: UnboundedSender<u64>,
+    settlements: UnboundedReceiver<u64>,
+    ack_at: Option<Instant>,
+}
+
+/// What wakes a source apart from deliveries.
+enum Wake {
+    Settled(Vec<u64>),
+    Acknowledge,
+}
+
+impl Source {
+    /// Consumes until drained and finished; an error means that the session is over.
+    pub(super) async fn run(
+        mut self,
+        arrivals: UnboundedSender<Arrival>,
+        signals: Signals,
+    ) -> Result<(), Failure> {
+        let channel = self.link.channel().await?;
+        let mut state = State::new(channel, self.budget.prefetch);
+        let mut arrivals = Some(arrivals);
+        let mut consumer = Some(self.subscribe(&state).await?);
+        self.consuming.set(true);
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                delivery = next(&mut consumer) => match delivery {
+                    Some(Ok(delivery)) => {
+                        if let Some(arrivals) = &arrivals {
+                            self.take(delivery, &mut state, arrivals);
+                        }
+                    }
+                    Some(Err(error)) => return Err(error.into()),
+                    // The stream ends when this end cancelled it, or the broker did.
+                    None => {
+                        consumer = None;
+                        if !stopping && !signals.drain.is_cancelled() {
+                            self.consuming.set(false);
+                            consumer = Some(self.resubscribe(&state, &signals.drain).await?);
+                            self.consuming.set(true);
+                        }
+                    }
+                },
+                wake = state.wake() => state.woken(wake).await?,
+                () = signals.drain.cancelled(), if !stopping => {
+                    stopping = true;
+                    self.consuming.set(false);
+                    self.cancel(&state).await?;
+                    // What was delivered and not yet read goes back to the queue when the channel closes.
+                    consumer = None;
+                    arrivals = None;
+                }
+                () = signals.finish.cancelled(), if stopping => break,
+            }
+            (self.unsettled)(state.settlement.unsettled());
+            if consumer.is_some() && state.settlement.unsettled_bytes() > self.budget.max_bytes {
+                self.wait_for_room(&mut consumer, &mut state, arrivals.as_ref(), &signals).await?;
+            }
+        }
+        state.acknowledge_all().await?;
+        // The broker answers the close after it has handled every acknowledgement before it.
+        state.channel.close(200, "bye".into()).await?;
+        Ok(())
+    }
+
+    async fn subscribe(&self, state: &State) -> Result<Consumer, Failure> {
+        state.channel.basic_qos(state.prefetch, BasicQosOptions::default()).await?;
+        let (queue, options) = (self.queue.as_str().into(), BasicConsumeOptions::default());
+        Ok(state
+            .channel
+            .basic_consume(queue, self.queue.as_str().into(), options, FieldTable::default())
+            .await?)
+    }
+
+    async fn cancel(&self, state: &State) -> Result<(), Failure> {
+        Ok(state.channel.basic_cancel(self.queue.as_str().into(), BasicCancelOptions::default()).await?)
+    }
+
+    /// The broker cancelled the consumer: its queue was deleted, or is not available. Unsettled deliveries stay
+    /// valid as long as the channel does.
+    async fn resubscribe(&self, state: &State, drain: &CancellationToken) -> Result<Consumer, Failure> {
+        warn!(
+            queue = self.queue,
+            "the broker cancelled the consumer: declaring the queue and consuming again"
+        );
+        let lost = self.link.lost();
+        loop {
+            let declared = self.topology.declare(&self.link.channel().await?).await;
+            match declared {
+                Ok(()) => {
+                    let consumer = self.subscribe(state).await?;
+                    info!(queue = self.queue, "consuming again");
+                    return Ok(consumer);
+                }
+                Err(error) => warn!(queue = self.queue, %error, "cannot consume yet"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RESUBSCRIBE) => {}
+                () = lost.cancelled() => return Err(Failure::Connection("connection lost".to_owned())),
+                () = drain.cancelled() => return Err(Failure::Connection("stopping".to_owned())),
+            }
+        }
+    }
+
+    /// Consumes nothing until half of the byte budget is free, then with a prefetch that fits what the messages
+    /// turned out to weigh.
+    async fn wait_for_room(
+        &self,
+        consumer: &mut Option<Consumer>,
+        state: &mut State,
+        arrivals: Option<&UnboundedSender<Arrival>>,
+        signals: &Signals,
+    ) -> Result<(), Failure> {
+        self.cancel(state).await?;
+        // What was on its way before the broker heard of the cancel.
+        while let Some(delivery) = next(consumer).await {
+            if let Some(arrivals) = arrivals {
+                self.take(delivery?, state, arrivals);
+            }
+        }
+        *consumer = None;
+        let average = state.settlement.unsettled_bytes() / state.settlement.unsettled().max(1);
+        let fitting = self.budget.max_bytes / average.max(1);
+        state.prefetch = u16::try_from(fitting).unwrap_or(u16::MAX).clamp(1, self.budget.prefetch);
+        let lost = self.link.lost();
+        while state.settlement.unsettled_bytes() > self.budget.max_bytes / 2 {
+            tokio::select! {
+                wake = state.wake() => state.woken(wake).await?,
+                () = lost.cancelled() => return Err(Failure::Connection("connection lost".to_owned())),
+                () = signals.drain.cancelled() => return Ok(()),
+            }
+        }
+        *consumer = Some(self.subscribe(state).await?);
+        Ok(())
+    }
+
+    fn take(&self, delivery: Delivery, state: &mut State, arrivals: &UnboundedSender<Arrival>) {
+        let tag = delivery.delivery_tag;
+        state.settlement.delivered(tag, delivery.data.len());
+        let settled = state.settled.clone();
+        let arrival = match &self.kind {
+            Kind::Ingress { bridge, rules } => Arrival::Published {
+                message: intake::read(delivery, bridge, rules, clock::now().wall_ceil),
+                receipt: Receipt::whole(tag, settled),
+            },
+            Kind::Due => unpack(delivery, settled),
+        };
+        // Nobody listens any more only where the session is over, and then the broker delivers it again.
+        let _ = arrivals.send(arrival);
+    }
+}
+
+impl State {
+    fn new(channel: Channel, prefetch: u16) -> Self {
+        let (settled, settlements) = mpsc::unbounded_channel();
+        Self { channel, settlement: Settlement::default(), prefetch, settled, settlements, ack_at: None }
+    }
+
+    /// Waits for settled deliveries, or for the moment to acknowledge them. Cancel-safe.
+    async fn wake(&mut self) -> Wake {
+        let mut tags = Vec::new();
+        tokio::select! {
+            // This end holds a sender, so the channel never closes.
+            _ = self.settlements.recv_many(&mut tags, 1_024) => Wake::Settled(tags),
+            () = wait_until(self.ack_at) => Wake::Acknowledge,
+        }
+    }
+
+    async fn woken(&mut self, wake: Wake) -> Result<(), Failure> {
+        match wake {
+            Wake::Settled(tags) => {
+                let now = Instant::now();
+                tags.into_iter().for_each(|tag| self.settlement.settled(tag, now));
+                let at = now + GATHER;
+                self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
+                Ok(())
+            }
+            Wake::Acknowledge => self.acknowledge(OUT_OF_ORDER).await,
+        }
+    }
+
+    async fn acknowledge(&mut self, patience: Duration) -> Result<(), Failure> {
+        for ack in self.settlement.take_acks(Instant::now(), patience) {
+            self.channel.basic_ack(ack.tag, BasicAckOptions { multiple: ack.multiple }).await?;
+        }
+        self.ack_at = self.settlement.owes().then(|| Instant::now() + OUT_OF_ORDER);
+        Ok(())
+    }
+
+    async fn acknowledge_all(&mut self) -> Result<(), Failure> {
+        while let Ok(tag) = self.settlements.try_recv() {
+            self.settlement.settled(tag, Instant::now());
+        }
+        self.acknowledge(Duration::ZERO).await
+    }
+}
+
+fn unpack(delivery: Delivery, settled: UnboundedSender<u64>) -> Arrival {
+    let tag = delivery.delivery_tag;
+    let body = Bytes::from(delivery.data);
+    match bundle::decode(body.clone()) {
+        Ok(messages) => {
+            let receipts = Receipt::split(tag, messages.len(), settled);
+            Arrival::Bundle(messages.into_iter().zip(receipts).collect())
+        }
+        Err(error) => Arrival::Unreadable {
+            properties: delivery.properties,
+            body,
+            error,
+            receipt: Receipt::whole(tag, settled),
+        },
+    }
+}
+
+async fn next(consumer: &mut Option<Consumer>) -> Option<lapin::Result<Delivery>> {
+    match consumer {
+        Some(consumer) => consumer.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
