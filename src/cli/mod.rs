@@ -69,7 +69,10 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints an error for the operator.
-#[allow(clippy::print_stderr, reason = "errors of a command are for the terminal, also before logs are set up")]
+#[allow(
+    clippy::print_stderr,
+    reason = "errors of a command are for the terminal, also before logs are set up"
+)]
 fn complain(error: &impl std::fmt::Display) {
     eprintln!("leveret: {error}");
 }

@@ -49,13 +49,14 @@ pub(super) fn run(args: &ConfigArgs) -> Exit {
 }
 
 async fn serve(config: Config, ladder: Ladder) -> Exit {
-    let (mut terminate, mut interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-        (Err(error), _) | (_, Err(error)) => {
-            error!(%error, "cannot listen for signals");
-            return Exit::Failure;
-        }
-    };
+    let (mut terminate, mut interrupt) =
+        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+            (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+            (Err(error), _) | (_, Err(error)) => {
+                error!(%error, "cannot listen for signals");
+                return Exit::Failure;
+            }
+        };
     let exporter = match metrics::install() {
         Ok(exporter) => exporter,
         Err(error) => {

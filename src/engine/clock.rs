@@ -23,7 +23,7 @@ pub(super) fn now() -> Now {
     // A wall clock before 1970 counts as 1970: everything with a due time is then far away, and nothing early.
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-    let part = u64::from(wall.subsec_nanos() % 1_000_000 != 0);
+    let part = u64::from(!wall.subsec_nanos().is_multiple_of(1_000_000));
     // Tokio's clock, so that tests can pause it.
     let mono = tokio::time::Instant::now().into_std();
     Now { wall: UnixMillis(millis), wall_ceil: UnixMillis(millis.saturating_add(part)), mono }

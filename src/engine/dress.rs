@@ -140,7 +140,7 @@ fn with_changes(
     if moved_user.is_none() && !remove_delay && negated.is_none() && !annotate {
         return props;
     }
-    let props = if moved_user.is_some() { without_user_id(props) } else { props };
+    let props = if moved_user.is_some() { rebuild(&props, |fields| fields.user_id = None) } else { props };
     properties::with_headers(props, |headers| {
         let mut set = |name: &str, value| headers.insert(ShortString::from(name), value);
         if let Some(user) = moved_user {
@@ -174,12 +174,7 @@ fn negated(delay: &AMQPValue) -> Option<AMQPValue> {
         .ok()
 }
 
-/// The client's type has no way to take a property off again.
-pub(super) fn without_user_id(props: BasicProperties) -> BasicProperties {
-    rebuild(&props, |p| p.user_id = None)
-}
-
-/// Properties in a form in which each can be set and taken off.
+/// The properties that may have to be taken off: the client's type can only set them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields {
     pub(super) expiration: Option<ShortString>,

@@ -9,11 +9,12 @@ use crate::domain::bundle;
 use crate::domain::ladder::Ladder;
 use crate::domain::message::Message;
 use crate::domain::packer::{Destination, Packed};
+use crate::domain::time::UnixMillis;
 
 const PERSISTENT: u8 = 2;
 
 /// Writes a closed bundle for its destination.
-pub(super) fn seal<T>(packed: &Packed<T>, ladder: &Ladder, names: &Names) -> Outgoing {
+pub(super) fn seal<T>(packed: &Packed<T>, ladder: &Ladder, names: &Names, now: UnixMillis) -> Outgoing {
     let level = match packed.destination {
         Destination::Level(index) => ladder.levels().get(index),
         Destination::Due => None,
@@ -25,14 +26,15 @@ pub(super) fn seal<T>(packed: &Packed<T>, ladder: &Ladder, names: &Names) -> Out
     Outgoing {
         exchange,
         routing_key,
-        properties: properties(&packed.messages),
+        properties: properties(&packed.messages, now),
         body: bundle::encode(&packed.messages),
         mandatory: true,
     }
 }
 
-/// The envelope's properties: headers for the eyes of an operator, which Leveret itself does not read.
-pub fn properties(messages: &[Message]) -> BasicProperties {
+/// The envelope's properties: for the eyes of an operator, and for the broker's answer to how old a queue's head is.
+/// Leveret itself does not read them.
+pub fn properties(messages: &[Message], now: UnixMillis) -> BasicProperties {
     let due = || messages.iter().map(|message| message.due.0);
     let number = |n: u64| AMQPValue::LongLongInt(i64::try_from(n).unwrap_or(i64::MAX));
     let mut headers = FieldTable::default();
@@ -43,5 +45,6 @@ pub fn properties(messages: &[Message]) -> BasicProperties {
     BasicProperties::default()
         .with_content_type(bundle::CONTENT_TYPE.into())
         .with_delivery_mode(PERSISTENT)
+        .with_timestamp(now.0 / 1_000)
         .with_headers(headers)
 }

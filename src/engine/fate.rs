@@ -37,7 +37,7 @@ impl Flow {
                 Token::Bundle(_) => self.bundle_fate(finished.lane.clone(), job, fate, now)?,
                 Token::Parked { .. } => self.parked_fate(finished.lane.clone(), job, fate, now)?,
                 Token::Delivery { part, user } => {
-                    self.delivery_fate(part, user, job.outgoing.exchange, fate, now)
+                    self.delivery_fate(part, user, &job.outgoing.exchange, fate, now)
                 }
             }
         }
@@ -53,7 +53,7 @@ impl Flow {
             }
             Fate::Nacked => {
                 let job = Job::new(outgoing, Token::Bundle(packed));
-                self.hold.push(now.mono + OWN_PAUSE, Held::Again(lane, job));
+                self.hold.push(now.mono + OWN_PAUSE, Held::Again(Box::new((lane, job))));
             }
             // Something about a message, most likely its size: each alone tells which.
             Fate::Refused(Failure::Channel { code: 406, .. }) if packed.messages.len() > 1 => {
@@ -63,7 +63,8 @@ impl Flow {
                         messages: vec![message],
                         tokens: vec![token],
                     };
-                    let outgoing = envelope::seal(&one, &self.setting.ladder, &self.setting.around.names);
+                    let outgoing =
+                        envelope::seal(&one, &self.setting.ladder, &self.setting.around.names, now.wall);
                     self.dispatcher.push(lane.clone(), Job::solo(outgoing, Token::Bundle(one)));
                 }
             }
@@ -113,7 +114,7 @@ impl Flow {
             }
             Fate::Nacked => {
                 let job = Job::new(outgoing, Token::Parked { receipt, bridge, cause });
-                self.hold.push(now.mono + OWN_PAUSE, Held::Again(lane, job));
+                self.hold.push(now.mono + OWN_PAUSE, Held::Again(Box::new((lane, job))));
             }
             Fate::Refused(failure @ Failure::Channel { code: 406, .. }) => {
                 // It stays where it was: unsettled, so that the broker keeps it.
@@ -132,13 +133,13 @@ impl Flow {
         Ok(())
     }
 
-    fn delivery_fate(&mut self, part: Part, user: Option<String>, exchange: String, fate: Fate, now: Now) {
+    fn delivery_fate(&mut self, part: Part, user: Option<String>, exchange: &str, fate: Fate, now: Now) {
         if let Some(user) = &user
             && matches!(fate, Fate::Confirmed | Fate::Returned(_) | Fate::Nacked)
         {
             self.users.accepted(user);
         }
-        let park = |reason, detail| Cause { reason, detail, target: Some(exchange.clone()) };
+        let park = |reason, detail| Cause { reason, detail, target: Some(exchange.to_owned()) };
         match fate {
             Fate::Confirmed => self.delivered(part, now),
             Fate::Returned(answer) => {
@@ -167,9 +168,9 @@ impl Flow {
                 self.park_part(part, park(reason, detail), now);
             }
             Fate::Nacked => {
-                self.try_again(part, &exchange, "a queue of the target refuses it (is it full?)", now)
+                self.try_again(part, exchange, "a queue of the target refuses it (is it full?)", now)
             }
-            Fate::Unconfirmed => self.try_again(part, &exchange, "the target does not confirm it", now),
+            Fate::Unconfirmed => self.try_again(part, exchange, "the target does not confirm it", now),
         }
     }
 

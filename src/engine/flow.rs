@@ -49,6 +49,10 @@ pub(super) struct Part {
 
 /// What belongs to a publish.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "deliveries are the common case: a box would cost each an allocation"
+)]
 pub(super) enum Token {
     /// A bundle and the receipts of its messages.
     Bundle(Packed<Receipt>),
@@ -60,11 +64,12 @@ pub(super) enum Token {
 
 /// What waits for its moment.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "messages are the common case: a box would cost each an allocation")]
 pub(super) enum Held {
     /// A message for its due time, or for another try.
     Message(Part),
     /// A publish that the broker refused for now, for another try.
-    Again(Lane, Job<Token>),
+    Again(Box<(Lane, Job<Token>)>),
 }
 
 /// What the flow knows of its configuration and surroundings.
@@ -180,11 +185,11 @@ impl Flow {
                         self.hold(part, early, now);
                     }
                 }
-                Held::Again(lane, job) => self.dispatcher.push(lane, job),
+                Held::Again(again) => self.dispatcher.push(again.0, again.1),
             }
         }
         self.packer.close_due(now.mono, &mut self.closed);
-        self.publish_closed();
+        self.publish_closed(now);
         self.setting.metrics.held(self.hold.len(), self.held_bytes);
     }
 
@@ -213,7 +218,7 @@ impl Flow {
                 let around = &self.setting.around;
                 let detail = error.to_string();
                 let outgoing = parking::park_unreadable(
-                    properties,
+                    &properties,
                     body,
                     &detail,
                     &around.names.parked(),
@@ -247,12 +252,13 @@ impl Flow {
     pub(super) fn pack(&mut self, destination: Destination, part: Part, left: Duration, now: Now) {
         let Part { message, receipt, .. } = part;
         self.packer.add(destination, message, left, receipt, now.mono, &mut self.closed);
-        self.publish_closed();
+        self.publish_closed(now);
     }
 
-    fn publish_closed(&mut self) {
+    fn publish_closed(&mut self, now: Now) {
         for packed in std::mem::take(&mut self.closed) {
-            let outgoing = envelope::seal(&packed, &self.setting.ladder, &self.setting.around.names);
+            let outgoing =
+                envelope::seal(&packed, &self.setting.ladder, &self.setting.around.names, now.wall);
             self.dispatcher.push(Lane::Bundles, Job::new(outgoing, Token::Bundle(packed)));
         }
     }
@@ -310,11 +316,11 @@ impl Flow {
                         self.pack(Destination::Due, part, left, now);
                     }
                 }
-                Held::Again(lane, job) => self.dispatcher.push(lane, job),
+                Held::Again(again) => self.dispatcher.push(again.0, again.1),
             }
         }
         self.packer.close_all(now.mono, &mut self.closed);
-        self.publish_closed();
+        self.publish_closed(now);
     }
 }
 

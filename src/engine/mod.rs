@@ -15,6 +15,7 @@ mod receipt;
 mod session;
 mod source;
 mod users;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +84,7 @@ impl Engine {
                 Err(SessionError::Declare(conflict)) if conflict.is_conflict() => {
                     return Ended::Conflict(conflict.to_string());
                 }
+                Err(conflict @ SessionError::Policies(_)) => return Ended::Conflict(conflict.to_string()),
                 Err(_) if stop.is_cancelled() => return Ended::Drained,
                 Err(failure) => {
                     if started.elapsed() > SOUND {

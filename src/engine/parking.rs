@@ -48,7 +48,7 @@ pub fn park(message: &Message, cause: &Cause, parked: &str, now: UnixMillis, fra
 /// Parks an envelope that cannot be read, as it came.
 #[must_use]
 pub fn park_unreadable(
-    props: BasicProperties,
+    props: &BasicProperties,
     body: Bytes,
     detail: &str,
     parked: &str,
@@ -60,7 +60,7 @@ pub fn park_unreadable(
         table.insert(header::DETAIL.into(), text(clip(detail)));
         table.insert(header::PARKED_AT.into(), number(now.0));
     };
-    let props = rebuild(&props, |fields| {
+    let props = rebuild(props, |fields| {
         fields.expiration = None;
         fields.user_id = None;
         fields.delivery_mode = Some(PERSISTENT);

@@ -15,6 +15,7 @@ use super::dress::Surroundings;
 use super::flow::{Flow, Setting};
 use super::source::{Arrival, Budget, Kind, Signals, Source};
 use super::users::Users;
+use super::watch;
 use crate::admin::health::Condition;
 use crate::amqp::connection::{self, ConnectError, Link, SharedLink};
 use crate::amqp::failure::Failure;
@@ -38,6 +39,9 @@ pub(super) enum SessionError {
     /// What Leveret needs in the broker cannot be declared.
     #[error(transparent)]
     Declare(#[from] DeclareError),
+    /// Policies would break Leveret's queues.
+    #[error("policies would break Leveret's queues:\n{0}")]
+    Policies(String),
     /// What Leveret needs in the broker is no longer as it was declared.
     #[error("{0}; declaring everything anew")]
     Topology(String),
@@ -61,8 +65,20 @@ impl From<Failure> for SessionError {
 /// Runs one session. `Ok` means that it was asked to stop and has settled everything.
 pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<(), SessionError> {
     let links = Links::connect(engine).await?;
+    serve(engine, &links, drain).await?;
+    info!("everything is settled");
+    links.close(engine).await;
+    Ok(())
+}
+
+async fn serve(engine: &Engine, links: &Links, drain: &CancellationToken) -> Result<(), SessionError> {
     engine.health.set(Condition::Connected, true);
     engine.topology.declare(&links.consume.channel().await?).await?;
+    let conflicts = watch::audit(engine, links.consume.endpoint()).await;
+    if !conflicts.is_empty() {
+        let all: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
+        return Err(SessionError::Policies(all.join("\n")));
+    }
     engine.health.set(Condition::Declared, true);
 
     // Nothing of a session outlives it: dropping the set ends its tasks, and the links close behind them.
@@ -70,10 +86,13 @@ pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<()
     let finish = CancellationToken::new();
     let (arrive, arrivals) = mpsc::unbounded_channel();
     let signals = Signals { drain: drain.child_token(), finish: finish.clone() };
-    start_sources(engine, &links.consume, arrive, &signals, &mut sources);
+    start_sources(engine, &links.consume, &arrive, &signals, &mut sources);
+    // The flow ends when the last source has dropped its end.
+    drop(arrive);
 
     let flow = flow(engine, &links.publish).run(arrivals, links.publish.lost());
-    tokio::pin!(flow);
+    let watching = watch::run(engine, &links.consume);
+    tokio::pin!(flow, watching);
     loop {
         tokio::select! {
             ended = &mut flow => {
@@ -82,14 +101,13 @@ pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<()
             }
             Some(source) = sources.join_next() => source_ended(source)?,
             () = cancelled(&links.consume) => return Err(SessionError::Lost("connection lost".to_owned())),
+            () = &mut watching => {}
         }
     }
     finish.cancel();
     while let Some(source) = sources.join_next().await {
         source_ended(source)?;
     }
-    info!("everything is settled");
-    links.close(engine).await;
     Ok(())
 }
 
@@ -132,7 +150,7 @@ impl Links {
 fn start_sources(
     engine: &Engine,
     link: &SharedLink,
-    arrivals: UnboundedSender<Arrival>,
+    arrivals: &UnboundedSender<Arrival>,
     signals: &Signals,
     sources: &mut JoinSet<Result<(), Failure>>,
 ) {

@@ -1,0 +1,155 @@
+//! Watches Leveret's own queues while it runs: their depths, and whether a policy would break one.
+//!
+//! Depths come from the management API where it is configured, otherwise from the broker over AMQP; policies are
+//! seen through the management API alone.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lapin::options::QueueDeclareOptions;
+use lapin::types::FieldTable;
+use tokio::time::{Instant, interval_at};
+use tracing::{info, warn};
+
+use super::Engine;
+use crate::amqp::connection::Link;
+use crate::amqp::topology::Names;
+use crate::config::{Endpoint, ManagementConfig, SecretSource};
+use crate::domain::queue::QueueRole;
+use crate::management::audit::{Conflict, conflicts};
+use crate::management::{ManagementClient, QueueInfo};
+
+/// How often depths are asked for over AMQP.
+const DEPTHS: Duration = Duration::from_secs(30);
+
+/// How long the management API may take to know of a queue's policy after it was declared.
+const POLICY_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long one request to the management API may take.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// The audit before work begins: the conflicts that forbid it. What the API does not tell forbids nothing, and is
+/// asked for again while running.
+pub(super) async fn audit(engine: &Engine, endpoint: &Endpoint) -> Vec<Conflict> {
+    let Some(config) = &engine.config.management else { return Vec::new() };
+    let prefix = format!("{}.", engine.config.namespace);
+    let found = match client(config, endpoint) {
+        Ok(client) => client
+            .queues_with_policies(&endpoint.vhost, &prefix, POLICY_PATIENCE)
+            .await
+            .map_err(|error| error.to_string()),
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(queues) => {
+            observe(engine, &queues);
+            let conflicts = audited(engine, &queues);
+            if conflicts.is_empty() {
+                info!(queues = queues.len(), "no policy interferes with Leveret's queues");
+            }
+            conflicts
+        }
+        Err(error) => {
+            warn!(error, "cannot audit policies; asking again while running");
+            Vec::new()
+        }
+    }
+}
+
+/// Watches until the link is lost.
+pub(super) async fn run(engine: &Engine, link: &Link) {
+    match &engine.config.management {
+        Some(config) => by_management(engine, config, link.endpoint()).await,
+        None => by_amqp(engine, link).await,
+    }
+}
+
+async fn by_management(engine: &Engine, config: &ManagementConfig, endpoint: &Endpoint) {
+    let prefix = format!("{}.", engine.config.namespace);
+    let mut ticks = interval_at(Instant::now() + config.interval, config.interval);
+    loop {
+        ticks.tick().await;
+        let queues = match client(config, endpoint) {
+            Ok(client) => client.queues(&endpoint.vhost, &prefix).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        };
+        match queues {
+            Ok(queues) => {
+                observe(engine, &queues);
+                for conflict in audited(engine, &queues) {
+                    warn!(%conflict, "a policy breaks one of Leveret's queues");
+                }
+            }
+            Err(error) => warn!(error, "cannot audit policies"),
+        }
+    }
+}
+
+fn audited(engine: &Engine, queues: &[QueueInfo]) -> Vec<Conflict> {
+    let found: Vec<_> = queues
+        .iter()
+        .filter_map(|queue| Some((queue, role(engine, &queue.name)?)))
+        .flat_map(|(queue, role)| conflicts(queue, role))
+        .collect();
+    engine.metrics.policy_conflicts(found.len());
+    found
+}
+
+fn observe(engine: &Engine, queues: &[QueueInfo]) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    for queue in queues {
+        let (Some(role), Some(ready)) = (role(engine, &queue.name), queue.messages_ready) else { continue };
+        let published = queue.head_message_timestamp.and_then(|at| u64::try_from(at).ok());
+        let age = published.map(|at| now.saturating_sub(Duration::from_secs(at)));
+        engine.metrics.queue_observed(role, &queue.name, ready, age);
+    }
+}
+
+/// What a queue of the namespace is for; levels of an earlier ladder are levels too.
+fn role(engine: &Engine, name: &str) -> Option<QueueRole> {
+    let level = Names::new(&engine.config.namespace).level("");
+    let known = engine.topology.queues.iter().find(|queue| queue.name == name).map(|queue| queue.role);
+    known.or_else(|| name.starts_with(&level).then_some(QueueRole::Level))
+}
+
+async fn by_amqp(engine: &Engine, link: &Link) {
+    let mut ticks = interval_at(Instant::now() + DEPTHS, DEPTHS);
+    loop {
+        ticks.tick().await;
+        // A queue that is missing closes the channel: the source that consumes it deals with that.
+        let Ok(channel) = link.channel().await else { continue };
+        for queue in &engine.topology.queues {
+            let passive = QueueDeclareOptions { passive: true, ..Default::default() };
+            match channel.queue_declare(queue.name.as_str().into(), passive, FieldTable::default()).await {
+                Ok(found) => {
+                    let ready = found.message_count().into();
+                    engine.metrics.queue_observed(queue.role, &queue.name, ready, None);
+                }
+                Err(error) => {
+                    warn!(queue = queue.name, %error, "cannot ask for the depth of a queue");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A client with the management credentials, or with those of the AMQP connection; secrets are read anew.
+fn client(config: &ManagementConfig, endpoint: &Endpoint) -> Result<ManagementClient, String> {
+    let read = |source: &SecretSource| source.read().map_err(|error| error.to_string());
+    let username = config.username.as_ref().map(read).transpose()?;
+    let password = config.password.as_ref().map(read).transpose()?;
+    let ca = config.ca_file.as_deref().map(read_file).transpose()?;
+    ManagementClient::new(
+        &config.url,
+        username.as_ref().map_or(endpoint.username.as_str(), |secret| secret.expose()),
+        password.as_ref().unwrap_or(&endpoint.password).expose(),
+        ca.as_deref(),
+        REQUEST,
+    )
+    .map_err(|error| error.to_string())
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
