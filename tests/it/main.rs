@@ -1,1 +1,21 @@
-//! Integration tests against real brokers.
+//! Integration tests: the real binary against real brokers, which the tests start and stop themselves.
+//!
+//! `harness` owns everything that is not a test. A test is an `async fn(&'static Broker)`, listed in its module's
+//! `CASES`, and runs once for each selected broker (see `harness::settings`).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test stops at the first thing that it did not expect, and says so"
+)]
+
+mod harness;
+mod harness_on_brokers;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    harness::runner::run(&[harness_on_brokers::CASES])
+}

@@ -1,0 +1,48 @@
+# The targets that people and CI run. Each sets up what it needs.
+
+CARGO ?= cargo
+# On which RabbitMQs `make test` runs: installed, rabbitmq-4, or both, separated by commas.
+LEVERET_TEST_BROKERS ?= installed
+export LEVERET_TEST_BROKERS
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint ci clean setup-test
+
+help: ## Show this help.
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: ## Build the release binary: target/release/leveret.
+	$(CARGO) build --locked --release
+
+demo: ## Run Leveret on a private RabbitMQ and watch delayed messages arrive.
+	scripts/setup-toolchain
+	scripts/setup-broker
+	scripts/demo
+
+test: setup-test ## Set up and pass every test, on the installed RabbitMQ.
+	$(CARGO) test --locked --no-fail-fast
+
+# An external broker, given by its URI, needs no RabbitMQ here.
+setup-test:
+	scripts/setup-toolchain
+ifeq ($(LEVERET_TEST_AMQP_URI),)
+ifneq ($(findstring installed,$(LEVERET_TEST_BROKERS)),)
+	scripts/setup-broker
+endif
+ifneq ($(findstring rabbitmq-4,$(LEVERET_TEST_BROKERS)),)
+	scripts/setup-rabbitmq-4
+endif
+endif
+
+lint: ## Check format, lints, documentation and dependencies.
+	scripts/setup-toolchain rustfmt clippy
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+	scripts/check-dependencies
+
+ci: ## Everything that CI runs, on both RabbitMQs.
+	.ci/run
+
+clean: ## Remove what was built here; the cache of brokers stays.
+	$(CARGO) clean

@@ -1,0 +1,174 @@
+//! A broker to test on: a private node, or one that somebody else runs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::eventually;
+use super::management::Management;
+use super::node::{Installation, Node};
+use super::vhost::Vhost;
+
+const ALARM_LIMIT: Duration = Duration::from_secs(20);
+
+/// A host that speaks AMQP, and whom to be there.
+#[derive(Clone)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl Address {
+    /// Reads `amqp://user:password@host:port`; what follows is ignored.
+    pub(crate) fn parse(uri: &str) -> Result<Self, String> {
+        let parts = || {
+            let rest = uri.strip_prefix("amqp://")?;
+            let authority = rest.split('/').next()?;
+            let (credentials, host_and_port) =
+                authority.rsplit_once('@').unwrap_or(("guest:guest", authority));
+            let (user, password) = credentials.split_once(':')?;
+            let (host, port) = host_and_port.rsplit_once(':').unwrap_or((host_and_port, "5672"));
+            let port = port.parse().ok()?;
+            Some(Self { host: host.into(), port, user: user.into(), password: password.into() })
+        };
+        parts().ok_or_else(|| "the broker's URI must be amqp://user:password@host:port".to_owned())
+    }
+
+    /// The URI of a virtual host there.
+    pub(crate) fn uri(&self, vhost: &str) -> String {
+        let Self { host, port, user, password } = self;
+        let vhost = vhost.replace('/', "%2f");
+        format!("amqp://{user}:{password}@{host}:{port}/{vhost}")
+    }
+}
+
+/// A broker. Ordinary tests share one of each installation, each in virtual hosts of its own; a test that stops or
+/// alarms the broker takes a [`Broker::dedicated`] one.
+pub(crate) struct Broker {
+    version: (u32, u32),
+    address: Address,
+    management: Management,
+    /// None where somebody else runs the broker.
+    own: Option<(Installation, Node)>,
+    vhosts: AtomicU32,
+}
+
+impl Broker {
+    /// Starts a private node.
+    pub(crate) fn start(installation: Installation, extra_conf: &str) -> Result<Self, String> {
+        let node = Node::start(installation, extra_conf)?;
+        let (user, password) = ("guest".to_owned(), "guest".to_owned());
+        let address = Address { host: "127.0.0.1".to_owned(), port: node.amqp_port, user, password };
+        let management = Management::new(&format!("http://guest:guest@127.0.0.1:{}", node.management_port));
+        management.wait_until_ready()?;
+        Self::new(address, management, Some((installation, node)))
+    }
+
+    /// A broker that somebody else runs.
+    pub(crate) fn external(address: Address, management_url: &str) -> Result<Self, String> {
+        Self::new(address, Management::new(management_url), None)
+    }
+
+    fn new(
+        address: Address,
+        management: Management,
+        own: Option<(Installation, Node)>,
+    ) -> Result<Self, String> {
+        let version = major_and_minor(&management.version()?)?;
+        Ok(Self { version, address, management, own, vhosts: AtomicU32::new(0) })
+    }
+
+    /// Another node of the same installation, for this test alone: it may stop, kill and alarm it.
+    pub(crate) fn dedicated(&self) -> Self {
+        self.dedicated_with("")
+    }
+
+    /// As [`Broker::dedicated`], with lines added to its `rabbitmq.conf`.
+    pub(crate) fn dedicated_with(&self, extra_conf: &str) -> Self {
+        let installation = self.own().0;
+        Self::start(installation, extra_conf).unwrap()
+    }
+
+    /// Its major and minor version: `(4, 3)`.
+    pub(crate) fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Where it speaks AMQP.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Its management API.
+    pub(crate) fn management(&self) -> &Management {
+        &self.management
+    }
+
+    /// A fresh virtual host, deleted when it is dropped.
+    pub(crate) fn create_vhost(&self) -> Vhost {
+        let number = self.vhosts.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test-{}-{number}", std::process::id());
+        Vhost::create(&self.management, &self.address, name)
+    }
+
+    /// Makes sure that a crash leaves the quorum queues declared so far. RabbitMQ writes the list of them late: where
+    /// it is killed within a second or so of a declaration, it comes back with that queue empty or without a leader,
+    /// confirmed messages notwithstanding (3.10.8 and 4.3.6).
+    pub(crate) fn flush_declarations(&self) {
+        self.own().1.ctl(&["eval", "[ok = dets:sync(Table) || Table <- dets:all()]."]);
+    }
+
+    /// Kills it with SIGKILL, as a crash would. See [`Broker::flush_declarations`].
+    pub(crate) fn kill(&self) {
+        self.own().1.kill();
+    }
+
+    /// Stops it in good order.
+    pub(crate) fn stop(&self) {
+        self.own().1.stop();
+    }
+
+    /// Starts it again, with the same ports and data, and waits until it serves.
+    pub(crate) fn start_again(&self) {
+        self.own().1.start_again();
+        self.management.wait_until_ready().unwrap();
+    }
+
+    /// Stops it in good order and starts it again.
+    pub(crate) fn restart(&self) {
+        self.stop();
+        self.start_again();
+    }
+
+    /// Raises or clears the memory alarm, which blocks every connection that publishes.
+    pub(crate) async fn set_memory_alarm(&self, raised: bool) {
+        let watermark: &[&str] = if raised { &["absolute", "1MB"] } else { &["0.6"] };
+        self.own().1.ctl(&[&["set_vm_memory_high_watermark"], watermark].concat());
+        eventually("the memory alarm is as asked", ALARM_LIMIT, async || {
+            let nodes = self.management.find("/nodes")?;
+            (nodes[0]["mem_alarm"].as_bool()? == raised).then_some(())
+        })
+        .await;
+    }
+
+    /// The directory of its node, with its logs.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        self.own().1.directory()
+    }
+
+    /// Ends its node for good: for a broker that is never dropped.
+    pub(crate) fn dispose(&self) {
+        self.own().1.dispose();
+    }
+
+    fn own(&self) -> &(Installation, Node) {
+        self.own.as_ref().expect("this test needs a node of its own: list it under `own_node`")
+    }
+}
+
+/// The first two numbers of a version.
+pub(crate) fn major_and_minor(version: &str) -> Result<(u32, u32), String> {
+    let mut numbers = version.split('.').map_while(|number| number.parse().ok());
+    numbers.next().zip(numbers.next()).ok_or_else(|| format!("{version:?} is not a version"))
+}

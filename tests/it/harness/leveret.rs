@@ -1,0 +1,175 @@
+//! The sidecar: the real binary in a process of its own.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::metrics::Metrics;
+use super::{blocking, eventually, http};
+
+const READY_LIMIT: Duration = Duration::from_secs(60);
+const EXIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// How to start a sidecar: what to connect to, and what else to configure.
+pub(crate) struct Setup {
+    uri: String,
+    yaml: String,
+    environment: Vec<(String, String)>,
+}
+
+impl Setup {
+    /// Against the virtual host at `uri`, with the defaults.
+    pub(crate) fn new(uri: &str) -> Self {
+        Self { uri: uri.to_owned(), yaml: String::new(), environment: Vec::new() }
+    }
+
+    /// With this configuration file. The URI and the admin listener come from the environment, which goes before it.
+    pub(crate) fn config(mut self, yaml: &str) -> Self {
+        yaml.clone_into(&mut self.yaml);
+        self
+    }
+
+    /// With this environment variable.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it and waits until it is ready.
+    pub(crate) async fn start(self) -> Leveret {
+        let mut leveret = self.spawn();
+        leveret.wait_until_ready().await;
+        leveret
+    }
+
+    /// Starts it and waits for nothing: for a start that must fail, or that waits for its broker.
+    pub(crate) fn spawn(self) -> Leveret {
+        let directory = tempfile::Builder::new().prefix("leveret-run-").tempdir().unwrap();
+        let config = directory.path().join("leveret.yaml");
+        std::fs::write(&config, &self.yaml).unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        let admin_port = free_port();
+        let child = Command::new(env!("CARGO_BIN_EXE_leveret"))
+            .args(["run", "--config"])
+            .arg(&config)
+            .env("LEVERET_AMQP__URI", &self.uri)
+            .env("LEVERET_ADMIN__LISTEN", format!("127.0.0.1:{admin_port}"))
+            .envs(self.environment)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Leveret { child, directory, admin_port }
+    }
+}
+
+/// A running sidecar; killed when it is dropped, and its log printed if the test has failed.
+pub(crate) struct Leveret {
+    child: Child,
+    directory: TempDir,
+    admin_port: u16,
+}
+
+impl Leveret {
+    /// A sidecar against the virtual host at `uri` with this configuration file, ready.
+    pub(crate) async fn start(uri: &str, yaml: &str) -> Self {
+        Setup::new(uri).config(yaml).start().await
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The port of its admin listener on 127.0.0.1.
+    pub(crate) fn admin_port(&self) -> u16 {
+        self.admin_port
+    }
+
+    /// Waits until `/readyz` says yes; panics where the process ends before that.
+    pub(crate) async fn wait_until_ready(&mut self) {
+        eventually("the sidecar is ready", READY_LIMIT, async || {
+            let ended = self.child.try_wait().unwrap();
+            assert_eq!(ended, None, "the sidecar ended before it was ready");
+            self.is_ready().then_some(())
+        })
+        .await;
+    }
+
+    /// Whether `/readyz` says yes now.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.get("/readyz").is_some_and(|(status, _)| status == 200)
+    }
+
+    /// GET from the admin listener: status and body, or None where nobody listens.
+    pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
+        http::get(&format!("http://127.0.0.1:{}{path}", self.admin_port)).ok()
+    }
+
+    /// Its metrics, now.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let (status, text) = self.get("/metrics").expect("the admin listener does not answer");
+        assert_eq!(status, 200);
+        Metrics::parse(&text)
+    }
+
+    /// All that it logged so far.
+    pub(crate) fn log(&self) -> String {
+        let bytes = std::fs::read(self.directory.path().join("log")).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Asks it to stop in good order.
+    pub(crate) fn sigterm(&self) {
+        self.signal("TERM");
+    }
+
+    /// Kills it.
+    pub(crate) fn sigkill(&self) {
+        self.signal("KILL");
+    }
+
+    /// Freezes it.
+    pub(crate) fn sigstop(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets a frozen one go on.
+    pub(crate) fn sigcont(&self) {
+        self.signal("CONT");
+    }
+
+    /// Waits until it has ended; panics when it does not.
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        eventually("the sidecar ends", EXIT_LIMIT, async || self.child.try_wait().unwrap()).await
+    }
+
+    fn signal(&self, name: &str) {
+        // The shell's own `kill`: a minimal system has no other.
+        let script = format!("kill -{name} {}", self.pid());
+        let status = blocking(|| Command::new("sh").args(["-c", &script]).status()).unwrap();
+        assert!(status.success(), "{script}: {status}");
+    }
+}
+
+impl Drop for Leveret {
+    fn drop(&mut self) {
+        // Only a process that has ended already cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("---- log of sidecar {} ----\n{}", self.pid(), self.log());
+        }
+    }
+}
+
+/// A port that nobody has, below the range from which the kernel takes ports for outgoing connections.
+fn free_port() -> u16 {
+    std::iter::repeat_with(|| fastrand::u16(20_000..32_000))
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap()
+}

@@ -1,0 +1,149 @@
+//! A private RabbitMQ node in a temporary directory, by way of `scripts/broker-node`.
+//!
+//! The script knows how to start one; this owns its life. A guard process holds the read end of a pipe whose write end
+//! is here: when the node is dropped, or this process dies in whatever way, the pipe closes, and the guard kills the
+//! node and removes its directory.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use super::blocking;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/broker-node");
+
+/// A RabbitMQ on this machine from which nodes are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Installation {
+    /// The distribution's.
+    Installed,
+    /// One of the 4 series, in a root file system of its own.
+    RabbitMq4,
+}
+
+impl Installation {
+    /// The installation that the script calls `name`.
+    pub(crate) fn from_name(name: &str) -> Result<Self, String> {
+        match name {
+            "installed" => Ok(Self::Installed),
+            "rabbitmq-4" => Ok(Self::RabbitMq4),
+            _ => Err(format!("no broker is called {name:?} (installed, rabbitmq-4)")),
+        }
+    }
+
+    /// Its version, `3.10.8`.
+    pub(crate) fn version(self) -> Result<String, String> {
+        script(&["version", &self.to_string()]).map(|output| output.trim().to_owned())
+    }
+}
+
+impl fmt::Display for Installation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Installed => "installed",
+            Self::RabbitMq4 => "rabbitmq-4",
+        })
+    }
+}
+
+/// A node that belongs to this process.
+pub(crate) struct Node {
+    directory: PathBuf,
+    guard: Mutex<Child>,
+    /// The port on 127.0.0.1 where it speaks AMQP; it keeps it over restarts.
+    pub(crate) amqp_port: u16,
+    /// The port of its management API.
+    pub(crate) management_port: u16,
+}
+
+impl Node {
+    /// Starts a node and waits until it serves. `extra_conf` is added to its `rabbitmq.conf`.
+    pub(crate) fn start(installation: Installation, extra_conf: &str) -> Result<Self, String> {
+        // The guard removes the directory, which survives this process if need be.
+        let directory = tempfile::Builder::new()
+            .prefix("leveret-node-")
+            .tempdir()
+            .map_err(|error| format!("cannot make a directory for a node: {error}"))?
+            .keep();
+        let guard = Command::new(SCRIPT)
+            .arg("guard")
+            .arg(&directory)
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot run {SCRIPT}: {error}"))?;
+        let mut node = Self { directory, guard: Mutex::new(guard), amqp_port: 0, management_port: 0 };
+        std::fs::write(node.directory.join("extra.conf"), extra_conf)
+            .map_err(|error| format!("cannot configure a node: {error}"))?;
+        node.script("start", &[&installation.to_string()])?;
+        node.amqp_port = node.setting("amqp_port")?;
+        node.management_port = node.setting("management_port")?;
+        Ok(node)
+    }
+
+    /// Starts it again after [`Node::stop`] or [`Node::kill`], with the same ports and data.
+    pub(crate) fn start_again(&self) {
+        self.script("start", &[]).unwrap();
+    }
+
+    /// Stops it in good order.
+    pub(crate) fn stop(&self) {
+        self.script("stop", &[]).unwrap();
+    }
+
+    /// Kills it with SIGKILL.
+    pub(crate) fn kill(&self) {
+        self.script("kill", &[]).unwrap();
+    }
+
+    /// Runs `rabbitmqctl` on it, which takes seconds.
+    pub(crate) fn ctl(&self, arguments: &[&str]) -> String {
+        self.script("ctl", arguments).unwrap()
+    }
+
+    /// Ends it for good, with its directory.
+    pub(crate) fn dispose(&self) {
+        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(guard.stdin.take());
+        if let Err(error) = blocking(|| guard.wait()) {
+            eprintln!("cannot wait for the guard of {}: {error}", self.directory.display());
+        }
+    }
+
+    /// Where it keeps its files.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn script(&self, command: &str, arguments: &[&str]) -> Result<String, String> {
+        let directory = self.directory.to_str().ok_or("the temporary directory is not UTF-8")?;
+        let mut all = vec![command, directory];
+        all.extend(arguments);
+        script(&all)
+    }
+
+    fn setting(&self, name: &str) -> Result<u16, String> {
+        let path = self.directory.join("node.env");
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+            .ok_or_else(|| format!("{} has no {name}", path.display()))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.dispose();
+    }
+}
+
+fn script(arguments: &[&str]) -> Result<String, String> {
+    let output = blocking(|| Command::new(SCRIPT).args(arguments).stdin(Stdio::null()).output())
+        .map_err(|error| format!("cannot run {SCRIPT}: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(format!("broker-node {}: {}: {}", arguments.join(" "), output.status, why.trim()))
+    }
+}

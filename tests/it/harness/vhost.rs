@@ -1,0 +1,149 @@
+//! A virtual host of one test, and what an administrator does in it.
+
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+use super::broker::Address;
+use super::management::Management;
+
+/// A virtual host, deleted with all that is in it and its users when it is dropped.
+pub(crate) struct Vhost {
+    name: String,
+    address: Address,
+    management: Management,
+    users: Mutex<Vec<String>>,
+}
+
+/// A queue as the management API knows it, up to a second late.
+#[derive(Debug)]
+pub(crate) struct QueueStats {
+    pub(crate) ready: u64,
+    pub(crate) unacknowledged: u64,
+    pub(crate) consumers: u64,
+    /// All that the API tells: `type`, `arguments`, `policy`, `effective_policy_definition`, ...
+    pub(crate) details: Value,
+}
+
+impl Vhost {
+    pub(super) fn create(management: &Management, address: &Address, name: String) -> Self {
+        management.put(&format!("/vhosts/{name}"), &json!({}));
+        let vhost =
+            Self { name, address: address.clone(), management: management.clone(), users: Mutex::default() };
+        vhost.permit(&address.user, [".*", ".*", ".*"]);
+        vhost
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its URI, as the broker's administrator.
+    pub(crate) fn uri(&self) -> String {
+        self.address.uri(&self.name)
+    }
+
+    /// Its URI, as the broker's administrator, through something that listens on a port of 127.0.0.1.
+    pub(crate) fn uri_through(&self, port: u16) -> String {
+        Address { host: "127.0.0.1".to_owned(), port, ..self.address.clone() }.uri(&self.name)
+    }
+
+    /// Where the broker speaks AMQP.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Adds a user with the given tags (`impersonator`, ...) and with permissions to configure, write and read in this
+    /// virtual host, as patterns; the answer is how it connects.
+    pub(crate) fn add_user(&self, name: &str, tags: &str, permissions: [&str; 3]) -> Address {
+        let user = format!("{}-{name}", self.name);
+        let password = "a test's".to_owned();
+        self.management.put(&format!("/users/{user}"), &json!({ "password": password, "tags": tags }));
+        self.permit(&user, permissions);
+        self.users.lock().unwrap().push(user.clone());
+        Address { user, password: "a%20test's".to_owned(), ..self.address.clone() }
+    }
+
+    /// Sets a policy on `queues`, `exchanges` or `all` of the names that match `pattern`.
+    pub(crate) fn set_policy(&self, name: &str, pattern: &str, apply_to: &str, definition: &Value) {
+        let policy =
+            json!({ "pattern": pattern, "definition": definition, "apply-to": apply_to, "priority": 1 });
+        self.management.put(&format!("/policies/{}/{name}", self.name), &policy);
+    }
+
+    /// Removes a policy.
+    pub(crate) fn delete_policy(&self, name: &str) {
+        self.management.delete(&format!("/policies/{}/{name}", self.name));
+    }
+
+    /// What the management API knows of a queue, or None if there is none of that name.
+    pub(crate) fn queue_stats(&self, queue: &str) -> Option<QueueStats> {
+        let details = self.management.find(&format!("/queues/{}/{queue}", self.name))?;
+        let count = |name: &str| details[name].as_u64().unwrap_or(0);
+        Some(QueueStats {
+            ready: count("messages_ready"),
+            unacknowledged: count("messages_unacknowledged"),
+            consumers: count("consumers"),
+            details,
+        })
+    }
+
+    /// The names of its queues.
+    pub(crate) fn queue_names(&self) -> Vec<String> {
+        let queues = self.management.find(&format!("/queues/{}", self.name)).unwrap();
+        queues
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|queue| Some(queue["name"].as_str()?.to_owned()))
+            .collect()
+    }
+
+    /// Deletes a queue with all that is in it.
+    pub(crate) fn delete_queue(&self, queue: &str) {
+        self.management.delete(&format!("/queues/{}/{queue}", self.name));
+    }
+
+    /// Deletes an exchange.
+    pub(crate) fn delete_exchange(&self, exchange: &str) {
+        self.management.delete(&format!("/exchanges/{}/{exchange}", self.name));
+    }
+
+    /// How many connections the broker has in this virtual host.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connection_names().len()
+    }
+
+    /// Closes every connection in this virtual host, as an operator would. Returns how many there were.
+    pub(crate) fn close_connections(&self) -> usize {
+        let names = self.connection_names();
+        for name in &names {
+            let name = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
+            self.management.delete(&format!("/connections/{name}"));
+        }
+        names.len()
+    }
+
+    fn connection_names(&self) -> Vec<String> {
+        let all = self.management.find(&format!("/vhosts/{}/connections", self.name)).unwrap();
+        all.as_array().unwrap().iter().filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect()
+    }
+
+    fn permit(&self, user: &str, [configure, write, read]: [&str; 3]) {
+        let permissions = json!({ "configure": configure, "write": write, "read": read });
+        self.management.put(&format!("/permissions/{}/{user}", self.name), &permissions);
+    }
+}
+
+impl Drop for Vhost {
+    fn drop(&mut self) {
+        let users = std::mem::take(self.users.get_mut().unwrap());
+        let paths =
+            users.iter().map(|user| format!("/users/{user}")).chain([format!("/vhosts/{}", self.name)]);
+        for path in paths {
+            // Nothing to be done where the test left its broker stopped.
+            let _ = self.management.try_call("DELETE", &path, None);
+        }
+    }
+}
