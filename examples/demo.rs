@@ -10,18 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use futures_util::StreamExt;
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions,
-    QueueDeclareOptions,
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind};
-use tokio::time::{sleep, timeout};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 
 /// The entry exchange of the bridge that Leveret has when nothing is configured.
 const ENTRY: &str = "delay";
 const QUEUE: &str = "leveret-demo";
 const DELAYS_MS: [u32; 8] = [0, 250, 1_000, 2_000, 3_500, 5_000, 8_000, 10_000];
-const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long after the last message was due one is missing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -32,7 +29,6 @@ async fn main() -> anyhow::Result<()> {
     let connection = Connection::connect(&uri, ConnectionProperties::default())
         .await
         .context("cannot connect to the broker")?;
-    wait_for_leveret(&connection).await?;
 
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
@@ -48,25 +44,6 @@ async fn main() -> anyhow::Result<()> {
     receive(&channel, &published).await?;
     connection.close(200, "done".into()).await?;
     Ok(())
-}
-
-/// Leveret declares its entry exchange at start, after everything behind it.
-async fn wait_for_leveret(connection: &Connection) -> anyhow::Result<()> {
-    let looking = async {
-        loop {
-            // A failed look closes its channel.
-            let channel = connection.create_channel().await?;
-            let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
-            let arguments = FieldTable::default();
-            if channel.exchange_declare(ENTRY.into(), ExchangeKind::Topic, passive, arguments).await.is_ok() {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-    };
-    timeout(START_LIMIT, looking)
-        .await
-        .with_context(|| format!("no exchange {ENTRY:?}: leveret does not run on this broker"))?
 }
 
 /// Publishes one message and returns when that began: no clock of the broker or of Leveret can have started earlier.
