@@ -168,10 +168,10 @@ const BUNDLE: &[Key] = &[
 ];
 
 const INTAKE: &[Key] =
-    &[key("prefetch", integer(limits::PREFETCH), "500", "Unsettled messages of one bridge.")];
+    &[key("prefetch", integer(limits::PREFETCH), "1000", "Unsettled messages of one bridge.")];
 
 const HOLD: &[Key] = &[
-    key("prefetch", integer(limits::PREFETCH), "500", "Unsettled bundles."),
+    key("prefetch", integer(limits::PREFETCH), "1000", "Unsettled bundles."),
     key("max_bytes", Size, "64MiB", "Bytes held in memory, from 64KiB to 2GiB, at least one bundle."),
 ];
 

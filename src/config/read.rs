@@ -46,9 +46,9 @@ pub(super) fn config(root: &Field<'_>) -> Config {
             max_messages: bundle.at("max_messages").integer(500, limits::BUNDLE_MESSAGES),
             max_bytes: bundle.at("max_bytes").size(256 << 10, limits::BUNDLE_BYTES),
         },
-        intake: IntakeConfig { prefetch: section("intake").at("prefetch").integer(500, limits::PREFETCH) },
+        intake: IntakeConfig { prefetch: section("intake").at("prefetch").integer(1_000, limits::PREFETCH) },
         hold: HoldConfig {
-            prefetch: hold.at("prefetch").integer(500, limits::PREFETCH),
+            prefetch: hold.at("prefetch").integer(1_000, limits::PREFETCH),
             max_bytes: hold.at("max_bytes").size(64 << 20, limits::HOLD_BYTES),
         },
         delivery: DeliveryConfig {

@@ -126,6 +126,16 @@ impl<T> Packer<T> {
         }
     }
 
+    /// Closes the fullest bundles until no more than `most` messages are in open ones.
+    pub fn relieve(&mut self, most: usize, now: Instant, closed: &mut Vec<Packed<T>>) {
+        while self.len() > most {
+            let messages =
+                |destination: &Destination| self.open_at(*destination).map_or(0, |open| open.entries.len());
+            let Some(fullest) = self.destinations().max_by_key(messages) else { return };
+            self.close(fullest, now, closed);
+        }
+    }
+
     /// Messages in open bundles.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -247,6 +257,23 @@ mod tests {
         let tokens: Vec<_> = closed.iter().map(|bundle| bundle.tokens.clone()).collect();
         assert_eq!(tokens, [vec![1], vec![2]]);
         assert!(closed.iter().flat_map(|bundle| &bundle.messages).all(|message| message.hops == 0));
+    }
+
+    #[test]
+    fn relief_closes_the_fullest_first() {
+        let now = Instant::now();
+        let mut packer = packer(10, 1 << 20);
+        let mut closed = Vec::new();
+        for (id, level) in [(1, 0), (2, 1), (3, 1), (4, 2)] {
+            packer.add(Destination::Level(level), message(id, 0), Duration::ZERO, id, now, &mut closed);
+        }
+        packer.relieve(4, now, &mut closed);
+        assert!(closed.is_empty());
+        packer.relieve(3, now, &mut closed);
+        assert_eq!(closed.iter().map(|bundle| bundle.tokens.clone()).collect::<Vec<_>>(), [[2, 3]]);
+        assert_eq!(packer.len(), 2);
+        packer.relieve(0, now, &mut closed);
+        assert!(packer.is_empty());
     }
 
     proptest! {

@@ -24,6 +24,9 @@ const BATCH_MESSAGES: usize = 512;
 /// size, that costs no other.
 const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 
+/// Most targets that do not answer whose answer is waited for at the same time.
+const MAX_PROBES: usize = 8;
+
 /// How long a lane waits for confirms before it goes on without those that lag.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -121,6 +124,8 @@ pub(super) struct Dispatcher<T> {
     ready: VecDeque<Lane>,
     idle: Vec<Channel>,
     in_flight: JoinSet<Published<T>>,
+    // Batches in flight that their lane waits for, apart from probes.
+    publishing: usize,
     suspects: HashSet<Address>,
     confirm_timeout: Duration,
 }
@@ -133,6 +138,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             ready: VecDeque::new(),
             idle: Vec::new(),
             in_flight: JoinSet::new(),
+            publishing: 0,
             suspects: HashSet::new(),
             confirm_timeout,
         }
@@ -156,7 +162,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         }
         // One message at a time finds out whether it answers again.
         let lane = Lane::Suspect(job.address());
-        if self.lanes.contains_key(&lane) {
+        if self.lanes.contains_key(&lane) || self.probes() >= MAX_PROBES {
             return Some(job);
         }
         self.push(lane, job);
@@ -168,13 +174,14 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
     #[must_use]
     pub(super) fn start(&mut self) -> Vec<Job<T>> {
         let mut diverted = Vec::new();
-        while self.in_flight.len() < MAX_CHANNELS
+        while self.publishing < MAX_CHANNELS
             && let Some(lane) = self.ready.pop_front()
         {
             let Some((outgoing, tokens)) = self.take_batch(&lane, &mut diverted) else { continue };
+            let probe = matches!(lane, Lane::Suspect(_));
+            let patience = if probe { self.confirm_timeout } else { PATIENCE };
+            self.publishing += usize::from(!probe);
             let batch = Batch { lane, outgoing, tokens, started: Instant::now(), detached: false };
-            let patience =
-                if matches!(batch.lane, Lane::Suspect(_)) { self.confirm_timeout } else { PATIENCE };
             self.in_flight.spawn(publish(self.link.clone(), self.idle.pop(), batch, patience));
         }
         diverted
@@ -196,6 +203,10 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
 
     fn is_suspect(&self, job: &Job<T>) -> bool {
         !self.suspects.is_empty() && self.suspects.contains(&job.address())
+    }
+
+    fn probes(&self) -> usize {
+        self.lanes.keys().filter(|lane| matches!(lane, Lane::Suspect(_))).count()
     }
 
     fn take_batch(&mut self, lane: &Lane, diverted: &mut Vec<Job<T>>) -> Option<(Vec<Outgoing>, Vec<T>)> {
@@ -237,6 +248,9 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             return Err(LinkLost(text));
         }
         let Batch { lane, outgoing, tokens, started, detached } = batch;
+        if !detached && !matches!(lane, Lane::Suspect(_)) {
+            self.publishing -= 1;
+        }
         let alone = outgoing.len() == 1;
         let gave_up =
             failure.is_none() && lagging.is_some() && (detached || matches!(lane, Lane::Suspect(_)));

@@ -15,7 +15,7 @@ use crate::amqp::failure::Failure;
 use crate::config::Unroutable;
 use crate::domain::packer::{Destination, Packed};
 use crate::domain::park::Reason;
-use crate::telemetry::metrics::{LevelMetrics, Published};
+use crate::telemetry::metrics::Published;
 
 /// Pauses before a refused delivery is tried again from memory; after that, it waits in a level.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(300)];
@@ -88,13 +88,9 @@ impl Flow {
     }
 
     fn entered(&self, packed: &Packed<Receipt>, bytes: usize) {
-        let due;
         let level = match packed.destination {
             Destination::Level(index) => self.levels.get(index),
-            Destination::Due => {
-                due = LevelMetrics::due();
-                Some(&due)
-            }
+            Destination::Due => Some(&self.straight),
         };
         if let Some(level) = level {
             level.entered(packed.messages.len(), bytes);

@@ -64,7 +64,10 @@ pub(super) enum Token {
 
 /// What waits for its moment.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "messages are the common case: a box would cost each an allocation")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "messages are the common case: a box would cost each an allocation"
+)]
 pub(super) enum Held {
     /// A message for its due time, or for another try.
     Message(Part),
@@ -79,6 +82,8 @@ pub(super) struct Setting {
     pub(super) delivery: DeliveryConfig,
     pub(super) around: Surroundings,
     pub(super) metrics: Arc<Metrics>,
+    /// Most messages in open bundles: more would use up what ingress may have unsettled, and stop it.
+    pub(super) max_open: usize,
 }
 
 /// The flow.
@@ -89,6 +94,7 @@ pub(super) struct Flow {
     pub(super) hold: Hold<Held>,
     pub(super) dispatcher: Dispatcher<Token>,
     pub(super) levels: Vec<LevelMetrics>,
+    pub(super) straight: LevelMetrics,
     held_bytes: usize,
     steps: StepDetector,
     closed: Vec<Packed<Receipt>>,
@@ -110,6 +116,7 @@ impl Flow {
             hold: Hold::default(),
             dispatcher,
             levels,
+            straight: LevelMetrics::due(),
             held_bytes: 0,
             steps: StepDetector::new(clock::now()),
             closed: Vec::new(),
@@ -142,6 +149,7 @@ impl Flow {
                     for arrival in batch.drain(..) {
                         self.arrive(arrival, now);
                     }
+                    self.packer.relieve(self.setting.max_open, now.mono, &mut self.closed);
                 }
                 finished = self.dispatcher.next() => self.finished(finished?)?,
                 () = wait_until(wake) => {}

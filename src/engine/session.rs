@@ -199,6 +199,7 @@ fn flow(engine: &Engine, link: &SharedLink) -> Flow {
             frame_max: link.frame_max(),
         },
         metrics: engine.metrics.clone(),
+        max_open: usize::from(config.intake.prefetch) / 2,
     };
     let limits = Limits { max_messages: config.bundle.max_messages, max_bytes: config.bundle.max_bytes };
     let levels =

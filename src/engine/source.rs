@@ -46,6 +46,18 @@ pub(super) enum Arrival {
     Unreadable { properties: BasicProperties, body: Bytes, error: BundleError, receipt: Receipt },
 }
 
+impl Arrival {
+    /// Bytes that it keeps in memory, near enough for a budget.
+    fn size(&self) -> usize {
+        match self {
+            Self::Published { message: Ok(message), .. } => message.size(),
+            Self::Published { message: Err(refused), .. } => refused.message.size(),
+            Self::Bundle(messages) => messages.iter().map(|(message, _)| message.size()).sum(),
+            Self::Unreadable { body, .. } => body.len(),
+        }
+    }
+}
+
 /// What a queue's deliveries are.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
@@ -227,7 +239,6 @@ impl Source {
 
     fn take(&self, delivery: Delivery, state: &mut State, arrivals: &UnboundedSender<Arrival>) {
         let tag = delivery.delivery_tag;
-        state.settlement.delivered(tag, delivery.data.len());
         let settled = state.settled.clone();
         let arrival = match &self.kind {
             Kind::Ingress { bridge, rules } => Arrival::Published {
@@ -236,6 +247,7 @@ impl Source {
             },
             Kind::Due => unpack(delivery, settled),
         };
+        state.settlement.delivered(tag, arrival.size());
         // Nobody listens any more only where the session is over, and then the broker delivers it again.
         let _ = arrivals.send(arrival);
     }

@@ -93,7 +93,7 @@ fn variables_override_the_file() {
     assert_eq!(config.bridges.len(), 3);
     assert_eq!(config.bridges[0].target.exchange, "out");
     assert_eq!(config.ladder.levels.len(), 2);
-    assert_eq!(config.hold.prefetch, 500);
+    assert_eq!(config.hold.prefetch, 1_000);
 }
 
 #[test]
