@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
-use super::failure::Failure;
+use super::failure::{Failure, in_words};
 use crate::config::{AmqpConfig, Endpoint, TlsConfig};
 use crate::telemetry::metrics::ConnectionMetrics;
 
@@ -105,8 +105,8 @@ async fn connect_to(config: &AmqpConfig, endpoint: &Endpoint, name: &str) -> Res
 }
 
 fn explain(error: &lapin::Error) -> String {
-    let text = error.to_string();
-    if text.contains("ACCESS_REFUSED") || text.contains("access-refused") {
+    let text = in_words(error);
+    if text.contains("ACCESS_REFUSED") {
         format!("{text} (check user name and password, and the user's access to the vhost)")
     } else if text.contains("aborted") {
         format!("{text} (a broker that closes at once may have refused the user's access to the vhost)")
@@ -184,7 +184,7 @@ impl Link {
                     // A channel's error comes here as well: only the connection's state tells them apart.
                     Some(_) if status.connected() => {}
                     Some(Event::Error(error)) => {
-                        warn!(%broker, %error, "connection lost");
+                        warn!(%broker, error = in_words(&error), "connection lost");
                         return gone.cancel();
                     }
                     Some(_) => {}

@@ -25,8 +25,17 @@ impl From<lapin::Error> for Failure {
             ErrorKind::ProtocolError(amqp) if matches!(amqp.kind(), AMQPErrorKind::Soft(_)) => {
                 Self::Channel { code: amqp.get_id(), text: amqp.get_message().as_str().to_owned() }
             }
-            _ => Self::Connection(error.to_string()),
+            _ => Self::Connection(in_words(&error)),
         }
+    }
+}
+
+/// The broker's own words where there are some; the client's otherwise.
+pub(super) fn in_words(error: &lapin::Error) -> String {
+    match error.kind() {
+        ErrorKind::ProtocolError(amqp) => format!("{}: {}", amqp.get_id(), amqp.get_message()),
+        ErrorKind::IOError(io) => io.to_string(),
+        _ => error.to_string(),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::admin::health::Health;
 use crate::amqp::topology::Topology;
 use crate::config::Config;
 use crate::domain::ladder::Ladder;
-use crate::telemetry::metrics::{Metrics, Role};
+use crate::telemetry::metrics::Metrics;
 
 pub use self::clock::wall_clock;
 
@@ -91,7 +91,7 @@ impl Engine {
                         pause = FIRST_PAUSE;
                     }
                     let jittered = pause.mul_f64(0.5 + fastrand::f64());
-                    self.lost(&failure, jittered);
+                    self.metrics.session_lost(&failure.to_string(), jittered);
                     tokio::select! {
                         () = sleep(jittered) => {}
                         () = stop.cancelled() => return Ended::Drained,
@@ -116,11 +116,5 @@ impl Engine {
             "stopping: no new messages, finishing what is held"
         );
         timeout(self.config.shutdown.grace, session).await.ok()
-    }
-
-    fn lost(&self, failure: &SessionError, retry_in: Duration) {
-        for role in [Role::Consume, Role::Publish] {
-            self.metrics.connection(role).lost(&failure.to_string(), retry_in);
-        }
     }
 }

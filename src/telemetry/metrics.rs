@@ -135,6 +135,15 @@ impl Metrics {
         tracing::warn!(step_ms, "the system clock stepped; check the host's time synchronisation");
     }
 
+    /// The session with the broker ended, for the reason that `error` says; the next begins after `retry_in`. The two
+    /// connections are lost together, whichever failed.
+    pub fn session_lost(&self, error: &str, retry_in: Duration) {
+        self.consume.lost();
+        self.publish.lost();
+        let retry_ms = retry_in.as_millis();
+        tracing::warn!(error, %retry_ms, "not connected to the broker; trying again");
+    }
+
     /// An audit found so many policies in force that would break one of Leveret's queues. Registered at the first
     /// audit: without one the number is unknown, not zero.
     pub fn policy_conflicts(&self, conflicts: usize) {
@@ -219,7 +228,7 @@ mod tests {
         }
         for role in [Role::Consume, Role::Publish] {
             let connection = metrics.connection(role);
-            connection.lost("refused", Duration::from_secs(1));
+            connection.lost();
             connection.connected("localhost:5672");
             connection.blocked("low on memory");
         }

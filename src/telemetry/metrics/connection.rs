@@ -1,7 +1,5 @@
 //! What happens to a connection to the broker.
 
-use std::time::Duration;
-
 use metrics::{Counter, Gauge};
 
 use super::{catalogue, counter, gauge};
@@ -59,12 +57,10 @@ impl ConnectionMetrics {
         self.blocked.set(0.0);
     }
 
-    /// The connection was lost or refused, and will be tried again after `retry_in`.
-    pub fn lost(&self, error: &str, retry_in: Duration) {
+    /// The connection was lost or refused, and will be tried again.
+    pub fn lost(&self) {
         self.closed();
         self.reconnects.increment(1);
-        let retry_ms = retry_in.as_millis();
-        tracing::warn!(role = self.role.as_str(), error, %retry_ms, "not connected; trying again");
     }
 
     /// The broker blocks the connection, for the reason that it gives.
