@@ -48,6 +48,14 @@ choices! {
         Classic = "classic",
     }
 
+    /// How the content of bundles is compressed.
+    pub enum Compression {
+        /// As it is.
+        None = "none",
+        /// By zstd, each bundle on its own.
+        Zstd = "zstd",
+    }
+
     /// How several replicas share the work of one bridge.
     pub enum Ordering {
         /// All replicas consume side by side.

@@ -32,7 +32,7 @@ impl Config {
             ladder,
             max_delay,
             bridges,
-            bundle: BundleConfig { max_messages, max_bytes: bundle_bytes },
+            bundle: BundleConfig { max_messages, max_bytes: bundle_bytes, compression, key_files },
             intake: IntakeConfig { prefetch: intake_prefetch },
             hold: HoldConfig { prefetch: hold_prefetch, max_bytes: hold_bytes },
             delivery: DeliveryConfig { give_up_after, confirm_timeout },
@@ -52,7 +52,15 @@ impl Config {
             ("bridges", bridges.iter().map(bridge_tree).collect()),
             (
                 "bundle",
-                section([("max_messages", (*max_messages).into()), ("max_bytes", bytes(*bundle_bytes))]),
+                section([
+                    ("max_messages", (*max_messages).into()),
+                    ("max_bytes", bytes(*bundle_bytes)),
+                    ("compression", compression.as_str().into()),
+                    (
+                        "key_files",
+                        key_files.iter().map(|file| Value::from(file.display().to_string())).collect(),
+                    ),
+                ]),
             ),
             ("intake", section([("prefetch", (*intake_prefetch).into())])),
             ("hold", section([("prefetch", (*hold_prefetch).into()), ("max_bytes", bytes(*hold_bytes))])),

@@ -1,6 +1,6 @@
 //! The table of keys. `config/leveret.yaml` tells the same to people; tests hold the two together.
 
-use super::choice::{DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
+use super::choice::{Compression, DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
 use super::ladder::Preset;
 use super::limits;
 use super::shape::{Key, Shape};
@@ -165,6 +165,18 @@ const BUNDLE: &[Key] = &[
         "256KiB",
         "Bytes of one bundle, from 4KiB to 8MiB; a larger message travels alone.",
     ),
+    key(
+        "compression",
+        Choice(Compression::NAMES),
+        "none",
+        "How bundles are compressed; those already there are read all the same.",
+    ),
+    key(
+        "key_files",
+        List(&Text),
+        "[]",
+        "Files with a key of 32 bytes each, in base64 or hexadecimal: the first encrypts bundles, all decrypt.",
+    ),
 ];
 
 const INTAKE: &[Key] =
@@ -181,7 +193,7 @@ const DELIVERY: &[Key] = &[
         "confirm_timeout",
         Duration,
         "30s",
-        "The connection is given up when the broker does not confirm a publish for so long.",
+        "A publish that is not confirmed for so long is tried again; one to Leveret's own queues, on a new connection.",
     ),
 ];
 

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use amqp::{AmqpConfig, EndpointsError, Host, HostsSource, TlsConfig, TlsConflict, UriSource};
-pub use choice::{DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
+pub use choice::{Compression, DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
 pub use load::{environment, load};
 pub use pattern::ExchangePattern;
 pub use problem::{ConfigErrors, Problem};
@@ -136,6 +136,10 @@ pub struct BundleConfig {
     pub max_messages: usize,
     /// Bytes of one bundle, 4 KiB to 8 MiB; a larger message travels alone.
     pub max_bytes: usize,
+    /// How their content is compressed.
+    pub compression: Compression,
+    /// Files with encryption keys: the first encrypts, all decrypt; none for no encryption.
+    pub key_files: Vec<PathBuf>,
 }
 
 /// Taking messages from the entry exchanges.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::choice::{DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
+use super::choice::{Compression, DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
 use super::ladder::{Preset, ladder_levels, level_for_delay};
 use super::node::{Node, Value};
 use super::pattern::ExchangePattern;
@@ -45,6 +45,13 @@ pub(super) fn config(root: &Field<'_>) -> Config {
         bundle: BundleConfig {
             max_messages: bundle.at("max_messages").integer(500, limits::BUNDLE_MESSAGES),
             max_bytes: bundle.at("max_bytes").size(256 << 10, limits::BUNDLE_BYTES),
+            compression: bundle.at("compression").choice(Compression::None),
+            key_files: bundle
+                .at("key_files")
+                .items()
+                .filter_map(|item| item.text())
+                .map(Into::into)
+                .collect(),
         },
         intake: IntakeConfig { prefetch: section("intake").at("prefetch").integer(1_000, limits::PREFETCH) },
         hold: HoldConfig {

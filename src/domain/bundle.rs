@@ -6,10 +6,11 @@
 //! | --- | --- |
 //! | 4 | magic `LVRT` |
 //! | 1 | version |
-//! | 1 | flags, 0 in version 1 |
-//! | 4 | count of messages |
-//! | … | the messages, one after another |
+//! | 1 | flags: 1 compressed, 2 encrypted |
+//! | … | content: the count of messages (4), then the messages, one after another |
 //! | 4 | CRC32C of all that precedes it |
+//!
+//! Compression and encryption, in that order, replace the content: see [`codec`](super::codec).
 //!
 //! A message: id (16, a ULID), due, left, accepted-at, refused-since or 0 (8 each, milliseconds), hops (4); then
 //! bridge, exchange and routing key (length in 1 byte), key, properties in AMQP wire encoding, and body (length in
@@ -30,7 +31,8 @@ pub const CONTENT_TYPE: &str = "application/vnd.leveret.bundle";
 pub const VERSION: u8 = 1;
 
 const MAGIC: &[u8; 4] = b"LVRT";
-const HEADER: usize = 10;
+const HEADER: usize = 6;
+const COUNT: usize = 4;
 const CHECKSUM: usize = 4;
 const FIXED: usize = 16 + 4 * 8 + 4 + 3 + 3 * 4;
 
@@ -46,6 +48,15 @@ pub enum BundleError {
     /// A flag that version 1 does not define.
     #[error("bundle flags {0:#04x} are not known")]
     UnknownFlags(u8),
+    /// Encrypted with a key that is not among those given.
+    #[error("bundle is encrypted with key {0:08x}, which is not among bundle.key_files")]
+    UnknownKey(u32),
+    /// Encrypted, but not with this key, or changed since.
+    #[error("bundle cannot be decrypted with key {0:08x}: the content was changed, or the key is another")]
+    Decryption(u32),
+    /// Compressed content that cannot be restored.
+    #[error("bundle cannot be decompressed: its content is damaged or too large")]
+    Decompression,
     /// The checksum does not match the content.
     #[error("bundle checksum does not match: the content is damaged")]
     Checksum,
@@ -76,25 +87,40 @@ pub fn encoded_len(message: &Message) -> usize {
 }
 
 /// The bytes that a bundle takes beside its messages.
-pub const OVERHEAD: usize = HEADER + CHECKSUM;
+pub const OVERHEAD: usize = HEADER + COUNT + CHECKSUM;
 
-/// Encodes the messages whole.
+/// Encodes the messages whole, in the clear.
 ///
 /// Bridge, exchange and routing key are AMQP short strings, so at most 255 bytes each; longer ones cannot reach this.
 #[must_use]
 pub fn encode(messages: &[Message]) -> Bytes {
-    let capacity = OVERHEAD + messages.iter().map(encoded_len).sum::<usize>();
+    let mut out = begin(0, OVERHEAD + messages.iter().map(encoded_len).sum::<usize>());
+    put_content(&mut out, messages);
+    finish(out)
+}
+
+/// A frame with its header; the content is to be appended.
+pub(super) fn begin(flags: u8, capacity: usize) -> BytesMut {
     let mut out = BytesMut::with_capacity(capacity);
     out.put_slice(MAGIC);
     out.put_u8(VERSION);
-    out.put_u8(0);
+    out.put_u8(flags);
+    out
+}
+
+/// Ends a frame with its checksum.
+pub(super) fn finish(mut frame: BytesMut) -> Bytes {
+    let checksum = crc32c::crc32c(&frame);
+    frame.put_u32(checksum);
+    frame.freeze()
+}
+
+/// Appends the count of messages, and the messages.
+pub(super) fn put_content(out: &mut BytesMut, messages: &[Message]) {
     out.put_u32(u32::try_from(messages.len()).unwrap_or(u32::MAX));
     for message in messages {
-        put_message(&mut out, message);
+        put_message(out, message);
     }
-    let checksum = crc32c::crc32c(&out);
-    out.put_u32(checksum);
-    out.freeze()
 }
 
 fn put_message(out: &mut BytesMut, message: &Message) {
@@ -123,10 +149,20 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Decodes a bundle; bodies and properties share its buffer.
+/// Decodes a bundle that is in the clear; bodies and properties share its buffer.
+///
+/// # Errors
+/// Where the bytes are no bundle, or not one that is in the clear.
 pub fn decode(bundle: Bytes) -> Result<Vec<Message>, BundleError> {
-    let mut input = checked(bundle)?;
-    let count = input.get_u32();
+    match open(bundle)? {
+        (0, content) => take_content(content),
+        (flags, _) => Err(BundleError::UnknownFlags(flags)),
+    }
+}
+
+/// Decodes the count of messages, and the messages.
+pub(super) fn take_content(mut input: Bytes) -> Result<Vec<Message>, BundleError> {
+    let count = input.try_get_u32().map_err(|_| BundleError::Truncated(0))?;
     if count == 0 {
         return Err(BundleError::Empty);
     }
@@ -138,9 +174,9 @@ pub fn decode(bundle: Bytes) -> Result<Vec<Message>, BundleError> {
     if input.has_remaining() { Err(BundleError::TrailingBytes(input.len())) } else { Ok(messages) }
 }
 
-/// Checks all that surrounds the messages; gives back count and messages.
-fn checked(mut bundle: Bytes) -> Result<Bytes, BundleError> {
-    if bundle.len() < OVERHEAD || !bundle.starts_with(MAGIC) {
+/// Checks all that surrounds the content; gives back flags and content.
+pub(super) fn open(mut bundle: Bytes) -> Result<(u8, Bytes), BundleError> {
+    if bundle.len() < HEADER + CHECKSUM || !bundle.starts_with(MAGIC) {
         return Err(BundleError::NotABundle);
     }
     let checksum = bundle.split_off(bundle.len() - CHECKSUM).get_u32();
@@ -154,10 +190,7 @@ fn checked(mut bundle: Bytes) -> Result<Bytes, BundleError> {
     if checksum != computed {
         return Err(BundleError::Checksum);
     }
-    match bundle.get_u8() {
-        0 => Ok(bundle),
-        flags => Err(BundleError::UnknownFlags(flags)),
-    }
+    Ok((bundle.get_u8(), bundle))
 }
 
 fn take_message(input: &mut Bytes, index: u32) -> Result<Message, BundleError> {
@@ -284,6 +317,7 @@ mod tests {
         assert_eq!(decode(Bytes::from_static(b"{\"json\": \"body\"}")), Err(BundleError::NotABundle));
         assert_eq!(decode(framed(9, 0, &[0; 8])), Err(BundleError::UnknownVersion(9)));
         assert_eq!(decode(framed(VERSION, 1, &[0; 4])), Err(BundleError::UnknownFlags(1)));
+        assert_eq!(decode(framed(VERSION, 0, &[])), Err(BundleError::Truncated(0)));
         assert_eq!(decode(framed(VERSION, 0, &[0; 4])), Err(BundleError::Empty));
         assert_eq!(decode(framed(VERSION, 0, &[0, 0, 0, 1, 7])), Err(BundleError::Truncated(0)));
         let mut one = encode(&[sample()]).to_vec();

@@ -1,6 +1,7 @@
 //! The pure core: what is due when, and which way a message goes. Knows neither AMQP client, HTTP nor clock.
 
 pub mod bundle;
+pub mod codec;
 pub mod due;
 pub mod duration;
 pub mod header;

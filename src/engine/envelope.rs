@@ -6,6 +6,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use crate::amqp::publisher::Outgoing;
 use crate::amqp::topology::Names;
 use crate::domain::bundle;
+use crate::domain::codec::{Codec, EncryptError};
 use crate::domain::ladder::Ladder;
 use crate::domain::message::Message;
 use crate::domain::packer::{Destination, Packed};
@@ -14,7 +15,16 @@ use crate::domain::time::UnixMillis;
 const PERSISTENT: u8 = 2;
 
 /// Writes a closed bundle for its destination.
-pub(super) fn seal<T>(packed: &Packed<T>, ladder: &Ladder, names: &Names, now: UnixMillis) -> Outgoing {
+///
+/// # Errors
+/// Where it cannot be encrypted.
+pub(super) fn seal<T>(
+    packed: &Packed<T>,
+    ladder: &Ladder,
+    names: &Names,
+    codec: &Codec,
+    now: UnixMillis,
+) -> Result<Outgoing, EncryptError> {
     let level = match packed.destination {
         Destination::Level(index) => ladder.levels().get(index),
         Destination::Due => None,
@@ -23,13 +33,13 @@ pub(super) fn seal<T>(packed: &Packed<T>, ladder: &Ladder, names: &Names, now: U
         Some(level) => (names.level_exchange(), names.level(&level.label)),
         None => (names.due(), String::new()),
     };
-    Outgoing {
+    Ok(Outgoing {
         exchange,
         routing_key,
         properties: properties(&packed.messages, now),
-        body: bundle::encode(&packed.messages),
+        body: codec.encode(&packed.messages)?,
         mandatory: true,
-    }
+    })
 }
 
 /// The envelope's properties: for the eyes of an operator, and for the broker's answer to how old a queue's head is.

@@ -6,7 +6,6 @@ use tracing::error;
 
 use super::clock::Now;
 use super::dispatch::{Fate, Finished, Job, Lane};
-use super::envelope;
 use super::flow::{Flow, Held, Part, Token, retry_level};
 use super::parking::Cause;
 use super::receipt::Receipt;
@@ -63,9 +62,7 @@ impl Flow {
                         messages: vec![message],
                         tokens: vec![token],
                     };
-                    let outgoing =
-                        envelope::seal(&one, &self.setting.ladder, &self.setting.around.names, now.wall);
-                    self.dispatcher.push(lane.clone(), Job::solo(outgoing, Token::Bundle(one)));
+                    self.send(one, Job::solo, now);
                 }
             }
             Fate::Refused(failure @ Failure::Channel { code: 406, .. }) => {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
+use tracing::error;
 
 use super::clock::{self, Now, Step, StepDetector};
 use super::dispatch::{Dispatcher, Job, Lane};
@@ -20,6 +21,7 @@ use super::source::Arrival;
 use super::users::Users;
 use crate::amqp::publisher::Outgoing;
 use crate::config::{BridgeConfig, DeliveryConfig};
+use crate::domain::codec::Codec;
 use crate::domain::hold::Hold;
 use crate::domain::ladder::Ladder;
 use crate::domain::message::Message;
@@ -81,6 +83,7 @@ pub(super) struct Setting {
     pub(super) bridges: HashMap<String, BridgeConfig>,
     pub(super) delivery: DeliveryConfig,
     pub(super) around: Surroundings,
+    pub(super) codec: Arc<Codec>,
     pub(super) metrics: Arc<Metrics>,
     /// Most messages in open bundles: more would use up what ingress may have unsettled, and stop it.
     pub(super) max_open: usize,
@@ -265,9 +268,22 @@ impl Flow {
 
     fn publish_closed(&mut self, now: Now) {
         for packed in std::mem::take(&mut self.closed) {
-            let outgoing =
-                envelope::seal(&packed, &self.setting.ladder, &self.setting.around.names, now.wall);
-            self.dispatcher.push(Lane::Bundles, Job::new(outgoing, Token::Bundle(packed)));
+            self.send(packed, Job::new, now);
+        }
+    }
+
+    /// Publishes a closed bundle.
+    pub(super) fn send(
+        &mut self,
+        packed: Packed<Receipt>,
+        job: impl FnOnce(Outgoing, Token) -> Job<Token>,
+        now: Now,
+    ) {
+        let Setting { ladder, around, codec, .. } = &self.setting;
+        match envelope::seal(&packed, ladder, &around.names, codec, now.wall) {
+            Ok(outgoing) => self.dispatcher.push(Lane::Bundles, job(outgoing, Token::Bundle(packed))),
+            // Its receipts are dropped: the broker keeps what it carries.
+            Err(error) => error!(%error, "messages stay unacknowledged in the queue that they came from"),
         }
     }
 

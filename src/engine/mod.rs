@@ -10,6 +10,7 @@ pub mod envelope;
 mod fate;
 mod flow;
 mod intake;
+pub mod keys;
 pub mod parking;
 mod receipt;
 mod session;

@@ -13,6 +13,7 @@ use super::Engine;
 use super::dispatch::{Dispatcher, LinkLost};
 use super::dress::Surroundings;
 use super::flow::{Flow, Setting};
+use super::keys::{self, KeyError};
 use super::source::{Arrival, Budget, Kind, Signals, Source};
 use super::users::Users;
 use super::watch;
@@ -20,6 +21,7 @@ use crate::admin::health::Condition;
 use crate::amqp::connection::{self, ConnectError, Link, SharedLink};
 use crate::amqp::failure::Failure;
 use crate::amqp::topology::{DeclareError, Names};
+use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
 use crate::domain::packer::{Limits, Packer, Stay};
 use crate::telemetry::metrics::Role;
@@ -42,6 +44,9 @@ pub(super) enum SessionError {
     /// Policies would break Leveret's queues.
     #[error("policies would break Leveret's queues:\n{0}")]
     Policies(String),
+    /// Bundles cannot be read or written.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// What Leveret needs in the broker is no longer as it was declared.
     #[error("{0}; declaring everything anew")]
     Topology(String),
@@ -64,14 +69,20 @@ impl From<Failure> for SessionError {
 
 /// Runs one session. `Ok` means that it was asked to stop and has settled everything.
 pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<(), SessionError> {
+    let codec = Arc::new(keys::codec(&engine.config.bundle)?);
     let links = Links::connect(engine).await?;
-    serve(engine, &links, drain).await?;
+    serve(engine, &links, codec, drain).await?;
     info!("everything is settled");
     links.close(engine).await;
     Ok(())
 }
 
-async fn serve(engine: &Engine, links: &Links, drain: &CancellationToken) -> Result<(), SessionError> {
+async fn serve(
+    engine: &Engine,
+    links: &Links,
+    codec: Arc<Codec>,
+    drain: &CancellationToken,
+) -> Result<(), SessionError> {
     engine.health.set(Condition::Connected, true);
     engine.topology.declare(&links.consume.channel().await?).await?;
     let conflicts = watch::audit(engine, links.consume.endpoint()).await;
@@ -86,11 +97,11 @@ async fn serve(engine: &Engine, links: &Links, drain: &CancellationToken) -> Res
     let finish = CancellationToken::new();
     let (arrive, arrivals) = mpsc::unbounded_channel();
     let signals = Signals { drain: drain.child_token(), finish: finish.clone() };
-    start_sources(engine, &links.consume, &arrive, &signals, &mut sources);
+    start_sources(engine, &links.consume, &codec, &arrive, &signals, &mut sources);
     // The flow ends when the last source has dropped its end.
     drop(arrive);
 
-    let flow = flow(engine, &links.publish).run(arrivals, links.publish.lost());
+    let flow = flow(engine, &links.publish, codec).run(arrivals, links.publish.lost());
     let watching = watch::run(engine, &links.consume);
     tokio::pin!(flow, watching);
     loop {
@@ -150,6 +161,7 @@ impl Links {
 fn start_sources(
     engine: &Engine,
     link: &SharedLink,
+    codec: &Arc<Codec>,
     arrivals: &UnboundedSender<Arrival>,
     signals: &Signals,
     sources: &mut JoinSet<Result<(), Failure>>,
@@ -173,7 +185,12 @@ fn start_sources(
             sources.spawn(source.run(arrivals.clone(), signals.clone()));
         };
     let metrics = engine.metrics.clone();
-    start(names.due(), Kind::Due, due_budget, Box::new(move |count| metrics.unsettled_due(count)));
+    start(
+        names.due(),
+        Kind::Due { codec: codec.clone() },
+        due_budget,
+        Box::new(move |count| metrics.unsettled_due(count)),
+    );
     for bridge in &config.bridges {
         let rules = DueRules { default_delay: bridge.default_delay, max_delay: config.max_delay };
         let kind = Kind::Ingress { bridge: bridge.name.as_str().into(), rules };
@@ -187,7 +204,7 @@ fn start_sources(
     }
 }
 
-fn flow(engine: &Engine, link: &SharedLink) -> Flow {
+fn flow(engine: &Engine, link: &SharedLink, codec: Arc<Codec>) -> Flow {
     let config = &engine.config;
     let setting = Setting {
         ladder: engine.ladder.clone(),
@@ -198,6 +215,7 @@ fn flow(engine: &Engine, link: &SharedLink) -> Flow {
             entries: config.bridges.iter().map(|bridge| bridge.entry.exchange.clone()).collect(),
             frame_max: link.frame_max(),
         },
+        codec,
         metrics: engine.metrics.clone(),
         max_open: usize::from(config.intake.prefetch) / 2,
     };

@@ -21,7 +21,8 @@ use super::receipt::Receipt;
 use crate::amqp::connection::SharedLink;
 use crate::amqp::failure::Failure;
 use crate::amqp::topology::Topology;
-use crate::domain::bundle::{self, BundleError};
+use crate::domain::bundle::BundleError;
+use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
 use crate::domain::message::{Message, Text};
 use crate::domain::settlement::Settlement;
@@ -64,7 +65,7 @@ pub(super) enum Kind {
     /// Applications' messages to a bridge.
     Ingress { bridge: Text, rules: DueRules },
     /// Bundles.
-    Due,
+    Due { codec: Arc<Codec> },
 }
 
 /// How much may be unsettled.
@@ -245,7 +246,7 @@ impl Source {
                 message: intake::read(delivery, bridge, rules, clock::now().wall_ceil),
                 receipt: Receipt::whole(tag, settled),
             },
-            Kind::Due => unpack(delivery, settled),
+            Kind::Due { codec } => unpack(codec, delivery, settled),
         };
         state.settlement.delivered(tag, arrival.size());
         // Nobody listens any more only where the session is over, and then the broker delivers it again.
@@ -298,10 +299,10 @@ impl State {
     }
 }
 
-fn unpack(delivery: Delivery, settled: UnboundedSender<u64>) -> Arrival {
+fn unpack(codec: &Codec, delivery: Delivery, settled: UnboundedSender<u64>) -> Arrival {
     let tag = delivery.delivery_tag;
     let body = Bytes::from(delivery.data);
-    match bundle::decode(body.clone()) {
+    match codec.decode(body.clone()) {
         Ok(messages) => {
             let receipts = Receipt::split(tag, messages.len(), settled);
             Arrival::Bundle(messages.into_iter().zip(receipts).collect())
