@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-/// More than any answer of the admin listener to a probe; what lies beyond is not read.
-const MAX_ANSWER: u64 = 64 * 1024;
+/// More than any answer of the admin listener; what lies beyond is not read.
+const MAX_ANSWER: u64 = 4 << 20;
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -35,6 +35,12 @@ impl Names {
         format!("{}.ingress.{bridge}", self.namespace)
     }
 
+    /// The bridge whose ingress queue has that name.
+    #[must_use]
+    pub fn bridge_of<'q>(&self, queue: &'q str) -> Option<&'q str> {
+        queue.strip_prefix(&self.namespace)?.strip_prefix(".ingress.")
+    }
+
     /// The exchange that leads to the levels, by their queue names.
     #[must_use]
     pub fn level_exchange(&self) -> String {
@@ -85,6 +91,7 @@ pub struct Queue {
     #[serde(serialize_with = "role_name")]
     pub role: QueueRole,
     /// Its arguments.
+    #[serde(serialize_with = "as_map")]
     pub arguments: Vec<(&'static str, Argument)>,
     /// The exchange that it is bound to.
     pub exchange: String,
@@ -251,6 +258,13 @@ fn arguments(
         arguments.push(("x-delivery-limit", Argument::Number(NO_DELIVERY_LIMIT)));
     }
     arguments
+}
+
+fn as_map<S: serde::Serializer>(
+    arguments: &[(&'static str, Argument)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(arguments.iter().map(|(key, value)| (key, value)))
 }
 
 fn role_name<S: serde::Serializer>(role: &QueueRole, serializer: S) -> Result<S::Ok, S::Error> {

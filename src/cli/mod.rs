@@ -1,17 +1,43 @@
 //! The commands. Data goes to standard output, logs and errors go to standard error.
 
+mod broker;
+mod exit;
+mod healthcheck;
+mod inspect;
+mod output;
+mod parked;
+mod print;
+mod properties;
+mod publish;
 mod run;
+mod status;
+mod validate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use self::exit::Outcome;
 use crate::config::{self, Config, ConfigErrors};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   done, and all is well
+  1   something failed, or is not as it should be
+  2   wrong usage
+  69  the broker cannot be reached
+  75  `run` was stopped, and not everything was settled in time
+  78  the configuration is wrong, or contradicts what the broker holds
+
+Start with:
+  leveret validate --config leveret.yaml
+  leveret run --config leveret.yaml
+  leveret publish --routing-key QUEUE --delay 5s --body hello";
 
 /// Delayed messages for any stock RabbitMQ.
 #[derive(Debug, Parser)]
-#[command(name = "leveret", version, about, max_term_width = 100)]
+#[command(name = "leveret", version, about, after_help = EXIT_CODES, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -21,6 +47,27 @@ struct Cli {
 enum Command {
     /// Run the sidecar until it is told to stop (SIGTERM, SIGINT)
     Run(ConfigArgs),
+    /// Check a configuration without a broker, and tell everything that is wrong with it at once
+    #[command(after_help = validate::EXAMPLES)]
+    Validate(ConfigArgs),
+    /// Print what a configuration comes to
+    #[command(after_help = print::EXAMPLES)]
+    Print(print::PrintArgs),
+    /// Publish messages to a bridge, delayed or not
+    #[command(after_help = publish::EXAMPLES)]
+    Publish(publish::PublishArgs),
+    /// Show what is in a bundle, the body of a message in a level queue or the due queue
+    #[command(after_help = inspect::EXAMPLES)]
+    Inspect(inspect::InspectArgs),
+    /// Show how Leveret is doing: broker, queues, consumers, what waits and what is parked
+    #[command(after_help = status::EXAMPLES)]
+    Status(status::StatusArgs),
+    /// Ask a running Leveret on this machine whether it is ready
+    #[command(after_help = healthcheck::EXAMPLES)]
+    Healthcheck(healthcheck::HealthcheckArgs),
+    /// List, retry or discard messages that could not be delivered
+    #[command(subcommand, after_help = parked::EXAMPLES)]
+    Parked(parked::ParkedCommand),
 }
 
 /// Where the configuration is.
@@ -35,26 +82,11 @@ impl ConfigArgs {
     fn load(&self) -> Result<Config, ConfigErrors> {
         config::load(self.config.as_deref(), config::environment())
     }
-}
 
-/// What a command ends with, in the numbers of `sysexits.h`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Exit {
-    /// Done.
-    Success = 0,
-    /// Something else failed.
-    Failure = 1,
-    /// The broker cannot be reached.
-    Unreachable = 69,
-    /// Stopped, but not everything was settled in time.
-    DeadlinePassed = 75,
-    /// The configuration is wrong, or contradicts what the broker holds.
-    Configuration = 78,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+    /// What the configuration is called in a sentence.
+    fn name(&self) -> String {
+        config::file(self.config.as_deref(), config::environment())
+            .map_or_else(|| "the configuration without a file".to_owned(), |path| path.display().to_string())
     }
 }
 
@@ -62,17 +94,37 @@ impl From<Exit> for ExitCode {
 #[must_use]
 pub fn main() -> ExitCode {
     // The parser itself prints help, and usage errors with code 2.
-    let exit = match Cli::parse().command {
-        Command::Run(args) => run::run(&args),
-    };
+    let exit = dispatch(Cli::parse().command).unwrap_or_else(|stop| {
+        output::complain(&stop.why);
+        stop.exit
+    });
     exit.into()
 }
 
-/// Prints an error for the operator.
-#[allow(
-    clippy::print_stderr,
-    reason = "errors of a command are for the terminal, also before logs are set up"
-)]
-fn complain(error: &impl std::fmt::Display) {
-    eprintln!("leveret: {error}");
+fn dispatch(command: Command) -> Outcome {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Print(args) => print::run(&args),
+        Command::Publish(args) => publish::run(args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Healthcheck(args) => healthcheck::run(&args),
+        Command::Parked(command) => parked::run(command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_explains_itself() {
+        Cli::command().debug_assert();
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
 }

@@ -7,7 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{ConfigArgs, Exit, complain};
+use super::ConfigArgs;
+use super::exit::{Exit, Outcome, Stop};
 use crate::admin::health::Health;
 use crate::admin::server;
 use crate::config::{Config, LogFormat};
@@ -15,37 +16,17 @@ use crate::domain::ladder::Ladder;
 use crate::engine::{Ended, Engine};
 use crate::telemetry::{logs, metrics};
 
-pub(super) fn run(args: &ConfigArgs) -> Exit {
-    let config = match args.load() {
-        Ok(config) => config,
-        Err(errors) => {
-            complain(&errors);
-            return Exit::Configuration;
-        }
-    };
-    let ladder = match Ladder::new(&config.ladder.levels) {
-        Ok(ladder) => ladder,
-        Err(error) => {
-            complain(&error);
-            return Exit::Configuration;
-        }
-    };
-    if let Err(error) = logs::init(config.log.format == LogFormat::Json, &config.log.level) {
-        complain(&error);
-        return Exit::Configuration;
-    }
-    match Runtime::new() {
-        Ok(runtime) => {
-            let exit = runtime.block_on(serve(config, ladder));
-            // A second signal must not wait for tasks that block.
-            runtime.shutdown_background();
-            exit
-        }
-        Err(error) => {
-            complain(&format!("cannot start its threads: {error}"));
-            Exit::Failure
-        }
-    }
+pub(super) fn run(args: &ConfigArgs) -> Outcome {
+    let config = args.load()?;
+    let ladder = Ladder::new(&config.ladder.levels)?;
+    logs::init(config.log.format == LogFormat::Json, &config.log.level)
+        .map_err(|error| Stop::new(Exit::Configuration, error.to_string()))?;
+    let runtime =
+        Runtime::new().map_err(|error| Stop::failure(format!("cannot start its threads: {error}")))?;
+    let exit = runtime.block_on(serve(config, ladder));
+    // A second signal must not wait for tasks that block.
+    runtime.shutdown_background();
+    Ok(exit)
 }
 
 async fn serve(config: Config, ladder: Ladder) -> Exit {

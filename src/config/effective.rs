@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_yaml::{Mapping, Value};
 
 use super::amqp::{AmqpConfig, HostsSource, TlsConfig, UriSource};
-use super::ladder::{Preset, ladder_levels};
+use super::ladder::Preset;
 use super::secret::{MASK, SecretSource};
 use super::{
     AdminConfig, BridgeConfig, BundleConfig, Config, DeliveryConfig, EntryConfig, HoldConfig, IntakeConfig,
@@ -135,7 +135,7 @@ fn ladder_tree(ladder: &LadderConfig) -> Value {
     let presets = [("default", Preset::Default), ("rocketmq", Preset::Rocketmq)];
     presets
         .into_iter()
-        .find(|(_, preset)| ladder_levels(*preset) == *levels)
+        .find(|(_, preset)| preset.levels() == *levels)
         .map_or_else(|| levels.iter().map(|ttl| time(*ttl)).collect(), |(name, _)| text(name))
 }
 

@@ -1,8 +1,13 @@
-//! The ladder's presets, and the level that is made for a usual delay.
+//! Ladders as the file names them: a preset, a list of TTLs, or a preset with levels for usual delays.
 
 use std::time::Duration;
 
+use super::LadderConfig;
 use super::choice::Choice;
+use super::node::Value;
+use super::reader::Field;
+use crate::domain::duration::compact;
+use crate::domain::ladder::{self, Ladder, LadderError};
 
 /// A ladder by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +23,15 @@ impl Preset {
     pub(super) const NAMES: &'static [&'static str] = &["default", "rocketmq"];
     /// All of them.
     pub(super) const WITH_NONE: &'static [&'static str] = &["default", "rocketmq", "none"];
+
+    /// Its TTLs, ascending.
+    pub(super) fn levels(self) -> Vec<Duration> {
+        match self {
+            Self::Default => ladder::default_levels(),
+            Self::Rocketmq => ladder::rocketmq_levels(),
+            Self::None => Vec::new(),
+        }
+    }
 }
 
 impl Choice for Preset {
@@ -25,57 +39,60 @@ impl Choice for Preset {
         &[("default", Self::Default), ("rocketmq", Self::Rocketmq), ("none", Self::None)];
 }
 
-/// The TTLs of a preset, ascending.
-pub(super) fn ladder_levels(preset: Preset) -> Vec<Duration> {
-    match preset {
-        Preset::Default => (0..25).map(|doublings| Duration::from_millis(125 << doublings)).collect(),
-        Preset::Rocketmq => {
-            let seconds =
-                [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200];
-            seconds.map(Duration::from_secs).to_vec()
+/// Reads a ladder; each level that cannot be is noted where it is written.
+pub(super) fn read(field: &Field<'_>) -> LadderConfig {
+    let mut levels = match field.value() {
+        Some(Value::List(_)) => field.items().filter_map(|item| listed(&item)).collect(),
+        Some(Value::Map(_)) => {
+            let mut levels = field.at("preset").choice(Preset::Default).levels();
+            levels.extend(field.at("extra").list().iter().filter_map(extra));
+            levels
         }
-        Preset::None => Vec::new(),
+        _ => field.choice(Preset::Default).levels(),
+    };
+    levels.sort_unstable();
+    levels.dedup();
+    match Ladder::new(&levels) {
+        Ok(_) => {}
+        Err(LadderError::Empty) => field
+            .refuse("has no valid level: give a list of TTLs such as [1s, 5s], a preset, or extra levels"),
+        Err(error) => field.refuse(error.to_string()),
     }
+    LadderConfig { levels }
 }
 
-/// The TTL of a level made for a usual delay: the delay less the room that a message needs, which has already spent
-/// some milliseconds and still has to linger for its bundle. Rounded down to a round number.
-pub(super) fn level_for_delay(delay: Duration) -> Duration {
-    let linger = (delay / 64).clamp(Duration::from_millis(2), Duration::from_secs(1));
-    let millis = delay.saturating_sub(linger + Duration::from_millis(100)).as_millis();
-    let millis = millis - millis % if millis >= 10_000 { 1000 } else { 10 };
-    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+fn listed(item: &Field<'_>) -> Option<Duration> {
+    let ttl = item.any_duration()?;
+    ladder::check_ttl(ttl).map_err(|error| item.refuse(error.to_string())).ok()?;
+    Some(ttl)
+}
+
+fn extra(item: &Field<'_>) -> Option<Duration> {
+    let delay = item.any_duration()?;
+    let ttl = ladder::level_for_usual_delay(delay);
+    match ladder::check_ttl(ttl) {
+        Ok(()) => Some(ttl),
+        Err(LadderError::TooShort { .. }) => {
+            let delay = compact(delay);
+            item.refuse(format!("a delay of {delay} leaves no room for a level of its own: leave it out"));
+            None
+        }
+        Err(error) => {
+            item.refuse(error.to_string());
+            None
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
-    fn presets() {
-        let default = ladder_levels(Preset::Default);
-        assert_eq!(default.len(), 25);
-        assert_eq!(default.first(), Some(&Duration::from_millis(125)));
-        assert_eq!(default.last(), Some(&Duration::from_secs(2_097_152)));
-        let rocketmq = ladder_levels(Preset::Rocketmq);
-        assert_eq!(rocketmq.len(), 18);
-        assert!(default.is_sorted() && rocketmq.is_sorted());
-    }
-
-    #[test]
-    fn a_level_for_a_usual_delay_leaves_room() {
-        assert_eq!(level_for_delay(Duration::from_secs(1800)), Duration::from_secs(1798));
-        assert_eq!(level_for_delay(Duration::from_secs(5)), Duration::from_millis(4820));
-        assert_eq!(level_for_delay(Duration::from_millis(50)), Duration::ZERO);
-    }
-
-    proptest! {
-        #[test]
-        fn a_level_is_at_least_its_room_shorter(millis in 0..400_000_000_000u64) {
-            let delay = Duration::from_millis(millis);
-            let level = level_for_delay(delay);
-            prop_assert!(level.is_zero() || level + Duration::from_millis(102) <= delay);
+    fn presets_are_ladders_and_named_as_the_file_names_them() {
+        for (name, preset) in Preset::ALL {
+            assert!(Preset::WITH_NONE.contains(name));
+            assert_eq!(Ladder::new(&preset.levels()).is_ok(), Preset::NAMES.contains(name), "{name}");
         }
     }
 }

@@ -28,11 +28,3 @@ pub(super) const SHORT_STRING: usize = 255;
 /// well under [`SHORT_STRING`].
 pub(super) const NAME: usize = 64;
 const _: () = assert!(2 * NAME + ".ingress.".len() <= SHORT_STRING, "queue names fit AMQP's short strings");
-
-/// Levels in a ladder.
-pub(super) const LEVELS: usize = 64;
-/// The TTL of one level: the upper end is the broker's own limit for `x-message-ttl`.
-pub(super) const LEVEL: (Duration, Duration) =
-    (Duration::from_millis(10), Duration::from_millis(315_360_000_000));
-/// What is below the smallest level waits in memory, so that level must be small.
-pub(super) const SMALLEST_LEVEL: Duration = secs(60);

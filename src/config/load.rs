@@ -17,6 +17,12 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
         .filter(|(name, _)| name.starts_with(env::PREFIX))
 }
 
+/// The file that the configuration is in: `path`, else the one that `LEVERET_CONFIG` names, else none.
+pub fn file(path: Option<&Path>, mut env: impl Iterator<Item = (String, String)>) -> Option<PathBuf> {
+    let mut named = || env.find(|(name, text)| name == env::FILE && !text.is_empty());
+    path.map(Path::to_owned).or_else(|| named().map(|(_, text)| PathBuf::from(text)))
+}
+
 /// Reads and checks the configuration: the file (`path`, else the one that `LEVERET_CONFIG` names, else none) with the
 /// environment's overrides (`LEVERET_AMQP__URI`). Variables of other programs are ignored.
 ///
@@ -27,8 +33,7 @@ pub fn load(
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Config, ConfigErrors> {
     let variables: Vec<_> = env.collect();
-    let named = variables.iter().find(|(name, text)| name == env::FILE && !text.is_empty());
-    let path = path.map(Path::to_owned).or_else(|| named.map(|(_, text)| PathBuf::from(text)));
+    let path = file(path, variables.iter().cloned());
     let yaml = match path.as_deref() {
         None => String::new(),
         Some(path) => std::fs::read_to_string(path).map_err(|error| {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
 use super::choice::{Compression, DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
-use super::ladder::{Preset, ladder_levels, level_for_delay};
 use super::node::{Node, Value};
 use super::pattern::ExchangePattern;
 use super::problem::Problems;
@@ -14,8 +13,8 @@ use super::read_amqp::{amqp, credentials, file};
 use super::reader::Field;
 use super::{
     AdminConfig, BridgeConfig, BundleConfig, Config, DEFAULT_BRIDGE, DEFAULT_ENTRY, DeliveryConfig,
-    EntryConfig, HoldConfig, IntakeConfig, LadderConfig, LogConfig, ManagementConfig, ShutdownConfig,
-    TargetConfig, limits,
+    EntryConfig, HoldConfig, IntakeConfig, LogConfig, ManagementConfig, ShutdownConfig, TargetConfig, ladder,
+    limits,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,7 +38,7 @@ pub(super) fn config(root: &Field<'_>) -> Config {
         namespace: root.at("namespace").text().unwrap_or_else(|| "leveret".to_owned()),
         queue_type: root.at("queue_type").choice(QueueType::Quorum),
         ordering: root.at("ordering").choice(Ordering::Parallel),
-        ladder: ladder(&root.at("ladder")),
+        ladder: ladder::read(&root.at("ladder")),
         max_delay: root.at("max_delay").duration(3650 * 86_400 * SECOND, limits::MAX_DELAY),
         bridges: bridges(&root.at("bridges"), delivered_header, annotate),
         bundle: BundleConfig {
@@ -69,40 +68,6 @@ pub(super) fn config(root: &Field<'_>) -> Config {
         management: root.at("management").is_given().then(|| management(&section("management"))),
         log: LogConfig { format: log.at("format").choice(LogFormat::Text), level: level(&log.at("level")) },
     }
-}
-
-fn ladder(field: &Field<'_>) -> LadderConfig {
-    let mut levels = match field.value() {
-        Some(Value::List(_)) => field.items().filter_map(|item| Some((item.any_duration()?, item))).collect(),
-        Some(Value::Map(_)) => {
-            let preset = field.at("preset").choice(Preset::Default);
-            let extra = field.at("extra").list().into_iter();
-            let extra = extra.filter_map(|item| Some((level_for_delay(item.any_duration()?), item)));
-            ladder_levels(preset).into_iter().map(|ttl| (ttl, field.clone())).chain(extra).collect()
-        }
-        _ => {
-            let preset = field.choice(Preset::Default);
-            ladder_levels(preset).into_iter().map(|ttl| (ttl, field.clone())).collect::<Vec<_>>()
-        }
-    };
-    for (ttl, place) in &levels {
-        if !(limits::LEVEL.0..=limits::LEVEL.1).contains(ttl) {
-            place.refuse("gives a level that is not from 10ms to 3650d");
-        } else if ttl.subsec_nanos() % 1_000_000 > 0 {
-            place.refuse("must be whole milliseconds");
-        }
-    }
-    levels.sort_by_key(|(ttl, _)| *ttl);
-    let mut levels: Vec<_> = levels.into_iter().map(|(ttl, _)| ttl).collect();
-    levels.dedup();
-    if levels.is_empty() {
-        field.refuse("has no valid level: give a list of TTLs such as [1s, 5s], a preset, or extra levels");
-    } else if levels.len() > limits::LEVELS {
-        field.refuse(format!("has {} levels; at most {} are allowed", levels.len(), limits::LEVELS));
-    } else if levels.first().is_some_and(|smallest| *smallest > limits::SMALLEST_LEVEL) {
-        field.refuse("needs a level of at most 1m: what is below the smallest level waits in memory");
-    }
-    LadderConfig { levels }
 }
 
 fn bridges(field: &Field<'_>, delivered_header: DeliveredHeader, annotate: bool) -> Vec<BridgeConfig> {

@@ -86,6 +86,12 @@ pub fn encoded_len(message: &Message) -> usize {
         + message.body.len()
 }
 
+/// Whether the bytes begin as a bundle does.
+#[must_use]
+pub fn has_magic(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// The bytes that a bundle takes beside its messages.
 pub const OVERHEAD: usize = HEADER + COUNT + CHECKSUM;
 

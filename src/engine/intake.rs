@@ -13,7 +13,7 @@ use crate::domain::park::Reason;
 use crate::domain::time::UnixMillis;
 
 /// Headers that a quorum queue adds when it delivers again.
-const REDELIVERY_HEADERS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
+pub(super) const REDELIVERY_HEADERS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 
 /// A message that cannot be given a due time; its `due` is the moment of intake.
 #[derive(Debug)]

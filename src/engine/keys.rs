@@ -1,6 +1,6 @@
 //! Reads encryption keys from their files, anew for every session.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,17 +32,25 @@ pub enum KeyError {
 /// # Errors
 /// Where a key file cannot be read, or holds no key.
 pub fn codec(config: &BundleConfig) -> Result<Codec, KeyError> {
-    let keys = config.key_files.iter().map(read).collect::<Result<_, _>>()?;
-    Ok(Codec::new(config.compression == Compression::Zstd, keys))
+    Ok(Codec::new(config.compression == Compression::Zstd, keys(&config.key_files)?))
 }
 
-fn read(path: &PathBuf) -> Result<Key, KeyError> {
-    let text = std::fs::read(path).map_err(|source| KeyError::Unreadable { path: path.clone(), source })?;
+/// The keys in these files.
+///
+/// # Errors
+/// Where a file cannot be read, or holds no key.
+pub fn keys(files: &[PathBuf]) -> Result<Vec<Key>, KeyError> {
+    files.iter().map(|path| read(path)).collect()
+}
+
+fn read(path: &Path) -> Result<Key, KeyError> {
+    let text =
+        std::fs::read(path).map_err(|source| KeyError::Unreadable { path: path.to_owned(), source })?;
     let text = text.trim_ascii();
     hexadecimal(text)
         .or_else(|| STANDARD.decode(text).ok())
         .and_then(|bytes| Key::new(&bytes))
-        .ok_or_else(|| KeyError::NoKey { path: path.clone() })
+        .ok_or_else(|| KeyError::NoKey { path: path.to_owned() })
 }
 
 /// 64 hexadecimal digits are valid base64 as well, but not of a key's length: this goes first.
@@ -66,7 +74,7 @@ mod tests {
     fn key_of(content: &str) -> Result<Key, KeyError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        read(&file.path().to_path_buf())
+        read(file.path())
     }
 
     #[test]
@@ -82,6 +90,6 @@ mod tests {
             let error = key_of(content).unwrap_err().to_string();
             assert!(error.contains("holds no key") && !error.contains("secret"), "{error}");
         }
-        assert!(matches!(read(&PathBuf::from("/nonexistent")), Err(KeyError::Unreadable { .. })));
+        assert!(matches!(read(Path::new("/nonexistent")), Err(KeyError::Unreadable { .. })));
     }
 }

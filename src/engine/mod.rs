@@ -4,6 +4,7 @@
 
 mod clock;
 mod consuming;
+mod dead_letter;
 mod dispatch;
 mod dress;
 pub mod envelope;
@@ -11,6 +12,7 @@ mod fate;
 mod flow;
 mod intake;
 pub mod keys;
+pub mod parked;
 pub mod parking;
 mod receipt;
 mod session;

@@ -41,7 +41,7 @@ fn everything_is_told_at_once_and_where_it_is() {
             "amqp.heartbeat: `20` has no unit: write 20s for seconds or 20ms for milliseconds",
             "queue_type: `quorums` is not valid: did you mean `quorum`?",
             "bridges[0].entry.type: `topik` is not valid: did you mean `topic`?",
-            "bridges[1].default_delay: `soon` is not a duration: write numbers with units, such as 500ms, 30s, 1h30m or 7d",
+            "bridges[1].default_delay: \"soon\" is not a duration: write numbers with units, such as 500ms, 90s, 1h30m or 7d",
             "bridges[2].name: is required",
             "bridges[2].entry.exchange: is required",
             "bundle.max_messages: must be from 1 to 10000",
@@ -82,12 +82,19 @@ fn ladders() {
         ("ladder: {preset: none}", "ladder: has no valid level"),
         ("ladder: none", "ladder: has no valid level"),
         ("ladder: defualt", "ladder: `defualt` is not valid: did you mean `default`?"),
-        ("ladder: [1s, 5ms]", "ladder[1]: gives a level that is not from 10ms to 3650d"),
-        ("ladder: [1s, 3651d]", "ladder[1]: gives a level that is not from 10ms to 3650d"),
-        ("ladder: [1s, 1500us, 11500us]", "ladder[1]: gives a level"),
+        ("ladder: [1s, 5ms]", "ladder[1]: a level of 5ms is too short: 10ms is the least"),
+        ("ladder: [1s, 3651d]", "ladder[1]: a level of 3651d is too long: RabbitMQ allows 3650d at most"),
+        ("ladder: [1s, 1500us, 11500us]", "ladder[1]: a level of 1ms500us is too short"),
         ("ladder: [1s, 5]", "ladder[1]: `5` has no unit"),
-        ("ladder: [61s]", "ladder: needs a level of at most 1m"),
-        ("ladder: {extra: [100ms]}", "ladder.extra[0]: gives a level that is not"),
+        (
+            "ladder: [1s, 11500us]",
+            "ladder[1]: a level of 11ms500us cannot be: RabbitMQ counts whole milliseconds",
+        ),
+        ("ladder: [61s]", "ladder: the shortest level of 1m1s is too long"),
+        (
+            "ladder: {extra: [100ms]}",
+            "ladder.extra[0]: a delay of 100ms leaves no room for a level of its own",
+        ),
         ("ladder: {presets: default}", "ladder.presets: unknown key; did you mean `preset`?"),
         ("ladder: 5", "ladder: expected one of default, rocketmq, none, found a number"),
     ] {
@@ -95,7 +102,10 @@ fn ladders() {
         assert!(found[0].starts_with(expected), "{yaml}\n{}", found.join("\n"));
     }
     let many = (1..=65).map(|n| format!("{n}s")).collect::<Vec<_>>().join(",");
-    assert_eq!(error(&format!("ladder: [{many}]")), "ladder: has 65 levels; at most 64 are allowed");
+    assert_eq!(
+        error(&format!("ladder: [{many}]")),
+        "ladder: a ladder of 65 levels is too long: 64 levels are the most"
+    );
 }
 
 #[test]
