@@ -70,19 +70,20 @@ impl From<Failure> for SessionError {
 /// Runs one session. `Ok` means that it was asked to stop and has settled everything.
 pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<(), SessionError> {
     let codec = Arc::new(keys::codec(&engine.config.bundle)?);
-    let links = Links::connect(engine).await?;
+    // Before a queue is consumed there is nothing to settle: a stop need not wait for a broker that does not answer.
+    let links = tokio::select! {
+        links = prepare(engine) => links?,
+        () = drain.cancelled() => return Ok(()),
+    };
     serve(engine, &links, codec, drain).await?;
     info!("everything is settled");
     links.close(engine).await;
     Ok(())
 }
 
-async fn serve(
-    engine: &Engine,
-    links: &Links,
-    codec: Arc<Codec>,
-    drain: &CancellationToken,
-) -> Result<(), SessionError> {
+/// Connects, declares and audits.
+async fn prepare(engine: &Engine) -> Result<Links, SessionError> {
+    let links = Links::connect(engine).await?;
     engine.health.set(Condition::Connected, true);
     engine.topology.declare(&links.consume.channel().await?).await?;
     let conflicts = watch::audit(engine, links.consume.endpoint()).await;
@@ -91,7 +92,15 @@ async fn serve(
         return Err(SessionError::Policies(all.join("\n")));
     }
     engine.health.set(Condition::Declared, true);
+    Ok(links)
+}
 
+async fn serve(
+    engine: &Engine,
+    links: &Links,
+    codec: Arc<Codec>,
+    drain: &CancellationToken,
+) -> Result<(), SessionError> {
     // Nothing of a session outlives it: dropping the set ends its tasks, and the links close behind them.
     let mut sources = JoinSet::new();
     let finish = CancellationToken::new();
