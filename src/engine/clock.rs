@@ -41,6 +41,36 @@ pub(super) struct StepDetector {
     last: Now,
 }
 
+/// How far the clocks may drift apart before moments are reckoned anew.
+const DRIFT: Duration = Duration::from_millis(2);
+
+/// Tells when, by monotonic time, a moment of the wall clock comes. The answer for a moment is always the same while
+/// the clocks agree, whenever it is asked: what is due at once stays in the order in which it came.
+#[derive(Debug)]
+pub(super) struct Reckoning {
+    base: Now,
+}
+
+impl Reckoning {
+    pub(super) fn new(now: Now) -> Self {
+        Self { base: now }
+    }
+
+    /// The monotonic time of a moment, past or to come.
+    pub(super) fn instant(&mut self, moment: UnixMillis, now: Now) -> Instant {
+        let elapsed = now.mono.saturating_duration_since(self.base.mono);
+        let expected =
+            self.base.wall.0.saturating_add(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+        if expected.abs_diff(now.wall.0) >= u64::try_from(DRIFT.as_millis()).unwrap_or(u64::MAX) {
+            self.base = now;
+        }
+        let Now { wall, mono, .. } = self.base;
+        let ahead = mono + moment.saturating_since(wall);
+        // A moment before this machine was started is as past as can be.
+        ahead.checked_sub(wall.saturating_since(moment)).unwrap_or(mono)
+    }
+}
+
 /// A step of the wall clock against the monotonic one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -75,14 +105,33 @@ impl StepDetector {
 mod tests {
     use super::*;
 
+    fn later(start: Now, wall: u64, mono: Duration) -> Now {
+        let wall = UnixMillis(start.wall.0 + wall);
+        Now { wall, wall_ceil: wall, mono: start.mono + mono }
+    }
+
+    #[test]
+    fn a_moment_is_the_same_whenever_it_is_asked_for() {
+        let start = now();
+        let mut reckoning = Reckoning::new(start);
+        let due = UnixMillis(start.wall.0 + 100);
+        let expected = start.mono + Duration::from_millis(100);
+        // Between two milliseconds of the wall clock, and after the moment.
+        for (wall, micros) in [(0, 0), (0, 900), (1, 1_000), (1, 1_999), (150, 150_500)] {
+            assert_eq!(reckoning.instant(due, later(start, wall, Duration::from_micros(micros))), expected);
+        }
+        let past = UnixMillis(start.wall.0 - 1);
+        assert!(reckoning.instant(past, start) < start.mono);
+        // The clock was set forward by a second.
+        let stepped = later(start, 1_010, Duration::from_millis(10));
+        let due = UnixMillis(start.wall.0 + 2_000);
+        assert_eq!(reckoning.instant(due, stepped), stepped.mono + Duration::from_millis(990));
+    }
+
     #[test]
     fn steps_are_told_from_slew() {
         let start = now();
-        let after = |wall: u64, mono: u64| Now {
-            wall: UnixMillis(start.wall.0 + wall),
-            wall_ceil: UnixMillis(start.wall.0 + wall),
-            mono: start.mono + Duration::from_millis(mono),
-        };
+        let after = |wall: u64, mono: u64| later(start, wall, Duration::from_millis(mono));
         let mut detector = StepDetector::new(start);
         assert_eq!(detector.observe(after(1_000, 1_000)), None);
         assert_eq!(detector.observe(after(2_100, 2_000)), None);

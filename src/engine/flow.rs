@@ -10,7 +10,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::clock::{self, Now, Step, StepDetector};
+use super::clock::{self, Now, Reckoning, Step, StepDetector};
 use super::dispatch::{Dispatcher, Job, Lane};
 use super::dress::{Surroundings, dress};
 use super::envelope;
@@ -100,6 +100,7 @@ pub(super) struct Flow {
     pub(super) straight: LevelMetrics,
     held_bytes: usize,
     steps: StepDetector,
+    reckoning: Reckoning,
     closed: Vec<Packed<Receipt>>,
 }
 
@@ -122,6 +123,7 @@ impl Flow {
             straight: LevelMetrics::due(),
             held_bytes: 0,
             steps: StepDetector::new(clock::now()),
+            reckoning: Reckoning::new(clock::now()),
             closed: Vec::new(),
         }
     }
@@ -247,17 +249,33 @@ impl Flow {
     /// Sends a message of which `left` remains on its way.
     fn place(&mut self, part: Part, left: Duration, now: Now) {
         match plan::plan(&self.setting.ladder, left) {
-            Plan::Deliver => self.deliver(part, now),
+            Plan::Deliver if part.from_ingress => self.deliver(part, now),
+            // What is overdue is held as well, for no time: so it takes its turn among what else is due.
+            Plan::Deliver => self.hold_until_due(part, left, now),
             // Nothing is held in ingress deliveries: a bundle straight to the due queue brings it back to be held.
             Plan::Hold if part.from_ingress => self.pack(Destination::Due, part, left, now),
-            Plan::Hold => self.hold(part, left, now),
+            Plan::Hold => self.hold_until_due(part, left, now),
             Plan::Level(level) => self.pack(Destination::Level(level), part, left, now),
         }
     }
 
+    fn hold_until_due(&mut self, part: Part, left: Duration, now: Now) {
+        let due = part.message.due;
+        // What is left says otherwise than the clock where that was set back.
+        if left < due.saturating_since(now.wall) {
+            return self.hold(part, left, now);
+        }
+        let until = self.reckoning.instant(due, now);
+        self.hold_until(until, part);
+    }
+
     pub(super) fn hold(&mut self, part: Part, left: Duration, now: Now) {
+        self.hold_until(now.mono + left, part);
+    }
+
+    fn hold_until(&mut self, until: Instant, part: Part) {
         self.held_bytes += part.message.size();
-        self.hold.push(now.mono + left, Held::Message(part));
+        self.hold.push(until, Held::Message(part));
     }
 
     pub(super) fn pack(&mut self, destination: Destination, part: Part, left: Duration, now: Now) {
