@@ -41,9 +41,6 @@ pub use self::clock::wall_clock;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// A session that lasted this long was sound: the next pause is the first again.
-const SOUND: Duration = Duration::from_secs(30);
-
 /// Everything that outlives a session.
 pub struct Engine {
     config: Config,
@@ -90,7 +87,8 @@ impl Engine {
                 Err(conflict @ SessionError::Policies(_)) => return Ended::Conflict(conflict.to_string()),
                 Err(_) if stop.is_cancelled() => return Ended::Drained,
                 Err(failure) => {
-                    if started.elapsed() > SOUND {
+                    // One that outlasted the pause before it was sound: few losses of good connections cost little.
+                    if started.elapsed() > pause {
                         pause = FIRST_PAUSE;
                     }
                     let jittered = pause.mul_f64(0.5 + fastrand::f64());
