@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use self::consuming::ConsumingCount;
 use self::session::SessionError;
@@ -54,7 +54,7 @@ pub struct Engine {
 /// How the engine ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// Asked to stop; everything is settled.
+    /// Asked to stop; everything is settled, as far as the broker was there to take it.
     Drained,
     /// Asked to stop, and the time for it passed; what was unsettled comes again.
     DeadlinePassed,
@@ -85,7 +85,10 @@ impl Engine {
                     return Ended::Conflict(conflict.to_string());
                 }
                 Err(conflict @ SessionError::Policies(_)) => return Ended::Conflict(conflict.to_string()),
-                Err(_) if stop.is_cancelled() => return Ended::Drained,
+                Err(failure) if stop.is_cancelled() => {
+                    warn!(%failure, "not connected while stopping; what is not settled comes again");
+                    return Ended::Drained;
+                }
                 Err(failure) => {
                     // One that outlasted the pause before it was sound: few losses of good connections cost little.
                     if started.elapsed() > pause {
