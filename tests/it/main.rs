@@ -11,11 +11,31 @@
     reason = "a test stops at the first thing that it did not expect, and says so"
 )]
 
+mod backlog;
+mod broker_faults;
+mod bulk;
+mod connections;
+mod crashes;
+mod graceful_stop;
 mod harness;
 mod harness_on_brokers;
+mod ladder_change;
+mod lost_queues;
+mod ordering;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::runner::run(&[harness_on_brokers::CASES])
+    harness::runner::run(&[
+        harness_on_brokers::CASES,
+        backlog::CASES,
+        broker_faults::CASES,
+        bulk::CASES,
+        connections::CASES,
+        crashes::CASES,
+        graceful_stop::CASES,
+        ladder_change::CASES,
+        lost_queues::CASES,
+        ordering::CASES,
+    ])
 }

@@ -3,6 +3,7 @@
 pub(crate) mod broker;
 pub(crate) mod client;
 pub(crate) mod http;
+pub(crate) mod ledger;
 #[allow(dead_code, reason = "the end-to-end tests drive the sidecar; the harness's own tests do not")]
 pub(crate) mod leveret;
 pub(crate) mod management;

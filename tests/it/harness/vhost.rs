@@ -119,10 +119,26 @@ impl Vhost {
     pub(crate) fn close_connections(&self) -> usize {
         let names = self.connection_names();
         for name in &names {
-            let name = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
-            self.management.delete(&format!("/connections/{name}"));
+            self.close_connection(name);
         }
         names.len()
+    }
+
+    /// Closes the connections whose client calls itself so. Returns how many there were.
+    pub(crate) fn close_connections_named(&self, name: &str) -> usize {
+        let all = self.management.find(&format!("/vhosts/{}/connections", self.name)).unwrap();
+        let named =
+            all.as_array().unwrap().iter().filter(|one| one["client_properties"]["connection_name"] == name);
+        let names: Vec<_> = named.filter_map(|one| one["name"].as_str()).collect();
+        for name in &names {
+            self.close_connection(name);
+        }
+        names.len()
+    }
+
+    fn close_connection(&self, name: &str) {
+        let name = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
+        self.management.delete(&format!("/connections/{name}"));
     }
 
     fn connection_names(&self) -> Vec<String> {
@@ -130,7 +146,8 @@ impl Vhost {
         all.as_array().unwrap().iter().filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect()
     }
 
-    fn permit(&self, user: &str, [configure, write, read]: [&str; 3]) {
+    /// Gives a user these permissions in this virtual host, instead of what it had.
+    pub(crate) fn permit(&self, user: &str, [configure, write, read]: [&str; 3]) {
         let permissions = json!({ "configure": configure, "write": write, "read": read });
         self.management.put(&format!("/permissions/{}/{user}", self.name), &permissions);
     }
