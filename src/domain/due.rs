@@ -4,6 +4,9 @@
 use std::num::IntErrorKind;
 use std::time::Duration;
 
+use jiff::civil::DateTime;
+use jiff::fmt::temporal::Pieces;
+
 use super::duration::{self, compact, millis_rounded_up};
 use super::header::{self, HeaderValue};
 use super::park::Reason;
@@ -198,16 +201,23 @@ fn signed_duration(text: &str) -> Option<i128> {
     Some(if negative { -millis } else { millis })
 }
 
+/// Not by [`jiff::Timestamp`], which ends a day before the year 9999: the last second of that year is how many programs
+/// write "never", and they must hear that it is too long, not that it means nothing.
 fn rfc3339(text: &str) -> Option<i128> {
-    let moment: jiff::Timestamp = text.trim().parse().ok()?;
-    Some(-(-moment.as_nanosecond()).div_euclid(1_000_000))
+    const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    let pieces = Pieces::parse(text.trim()).ok()?;
+    let offset = pieces.to_numeric_offset()?;
+    let local = pieces.date().to_datetime(pieces.time()?);
+    let nanos = local.duration_since(EPOCH).as_nanos() - i128::from(offset.seconds()) * 1_000_000_000;
+    Some(-(-nanos).div_euclid(1_000_000))
 }
 
 /// The value for a person: bounded, in quotes where it is text, with whatever could garble a terminal escaped.
 fn shown(value: &HeaderValue) -> String {
     match value {
         HeaderValue::Integer(integer) => integer.to_string(),
-        HeaderValue::Float(float) => float.to_string(),
+        // Not `to_string`, which would write out three hundred zeros.
+        HeaderValue::Float(float) => format!("{float:?}"),
         HeaderValue::Decimal { scale, value } => format!("the decimal {value}e-{scale}"),
         HeaderValue::Timestamp(seconds) => format!("the timestamp {seconds}"),
         HeaderValue::Other(kind) => format!("of type {kind}"),

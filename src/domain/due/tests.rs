@@ -136,6 +136,8 @@ fn more_than_the_maximum_is_refused_and_never_clamped() {
         (header::DELIVER_AT, Integer(i128::MAX)),
         (header::DELIVER_AT, Timestamp(u64::MAX)),
         (header::DELIVER_AT, text("9999-01-01T00:00:00Z")),
+        (header::DELIVER_AT, text("9999-12-31T23:59:59.9999999Z")),
+        (header::DELIVER_AT, text("9999-12-31T23:59:59-12:00")),
     ];
     for (header, value) in cases {
         let error = wait(header, value.clone()).expect_err(&format!("{header}: {value:?}"));
@@ -184,6 +186,7 @@ fn errors_name_header_and_value_and_what_to_do() {
     );
     let cut = format!("header x-delay is \"{}\"...: send", "ä".repeat(128));
     assert!(message(header::DELAY, text(&"ä".repeat(100_000))).starts_with(&cut));
+    assert!(message(header::DELAY, Float(1e300)).starts_with("header x-delay is 1e300, a wait of more than"));
 }
 
 #[test]
