@@ -10,6 +10,8 @@ pub const DELIVER_AT: &str = "x-deliver-at";
 pub const OPT_DELIVERY_TIME: &str = "x-opt-delivery-time";
 /// Names another target exchange, where the bridge allows it.
 pub const DELAY_EXCHANGE: &str = "x-delay-exchange";
+/// Routing keys by which RabbitMQ routes a copy each; an array of texts.
+pub const CC: &str = "CC";
 /// Names the message for a later cancel or replace.
 pub const DELAY_KEY: &str = "x-delay-key";
 /// Set by RabbitMQ's timestamp interceptor: when the broker took the message, Unix milliseconds.

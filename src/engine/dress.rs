@@ -51,7 +51,7 @@ pub(super) fn dress(
     };
     let exchange = target(&props, bridge)?;
     let routing_key = message.routing_key.as_str().to_owned();
-    check_loop(&exchange, &routing_key, around)?;
+    check_loop(&exchange, &routing_key, copies(&props), around)?;
     let restore_user = props.user_id().as_ref().is_none_or(|user| may_restore(user.as_str()));
     let properties = annotate(props, message, bridge, around.frame_max, restore_user)?;
     Ok(Outgoing { exchange, routing_key, properties, body: message.body.clone(), mandatory: true })
@@ -82,15 +82,30 @@ fn target(props: &BasicProperties, bridge: &BridgeConfig) -> Result<String, Unde
     })
 }
 
+/// The routing keys of the copies that the broker will make.
+fn copies(props: &BasicProperties) -> impl Iterator<Item = &str> {
+    let keys = match properties::header(props, header::CC) {
+        Some(AMQPValue::FieldArray(keys)) => keys.as_slice(),
+        _ => &[],
+    };
+    keys.iter().filter_map(properties::text)
+}
+
 /// A target that leads back into Leveret would turn the message round for ever.
-fn check_loop(exchange: &str, routing_key: &str, around: &Surroundings) -> Result<(), Undeliverable> {
-    let own_queue = exchange.is_empty() && around.names.owns(routing_key);
-    if own_queue || around.names.owns(exchange) || around.entries.iter().any(|entry| entry == exchange) {
-        let detail =
-            format!("exchange \"{exchange}\" with routing key \"{routing_key}\" leads back into Leveret");
-        return Err(undeliverable(Reason::TargetLoops, detail));
-    }
-    Ok(())
+fn check_loop<'a>(
+    exchange: &str,
+    routing_key: &'a str,
+    mut copies: impl Iterator<Item = &'a str>,
+    around: &Surroundings,
+) -> Result<(), Undeliverable> {
+    let owned = |key: &&str| exchange.is_empty() && around.names.owns(key);
+    let own_exchange =
+        around.names.owns(exchange) || around.entries.iter().any(|entry| entry == exchange);
+    let looping = Some(routing_key).filter(|key| own_exchange || owned(key)).or_else(|| copies.find(owned));
+    looping.map_or(Ok(()), |key| {
+        let detail = format!("exchange \"{exchange}\" with routing key \"{key}\" leads back into Leveret");
+        Err(undeliverable(Reason::TargetLoops, detail))
+    })
 }
 
 fn annotate(
