@@ -212,7 +212,9 @@ impl Flow {
                 Ok(message) => {
                     let delay = message.due.saturating_since(message.accepted_at);
                     self.setting.metrics.bridge(message.bridge.as_str()).accepted(delay);
-                    let left = message.due.saturating_since(now.wall);
+                    // Without a delay it is due when it was read, and that is rounded up: perhaps to a moment that is
+                    // still to come, for which it must not take the way through a bundle.
+                    let left = if delay.is_zero() { delay } else { message.due.saturating_since(now.wall) };
                     self.place(Part { message, receipt, from_ingress: true, attempts: 0 }, left, now);
                 }
                 Err(refused) => {
