@@ -12,8 +12,8 @@ use crate::domain::header::{self, HeaderValue};
 use crate::domain::message::Message;
 use crate::domain::park::Reason;
 
-/// Bytes of a content header frame that are not properties.
-const HEADER_FRAME_OVERHEAD: usize = 22;
+/// Bytes of a content header frame beside the encoded properties, which begin with their flags.
+const HEADER_FRAME_OVERHEAD: usize = 20;
 
 /// Annotations may add this much: below it there is no need to measure.
 const ANNOTATION_ROOM: usize = 1_024;
@@ -99,8 +99,7 @@ fn check_loop<'a>(
     around: &Surroundings,
 ) -> Result<(), Undeliverable> {
     let owned = |key: &&str| exchange.is_empty() && around.names.owns(key);
-    let own_exchange =
-        around.names.owns(exchange) || around.entries.iter().any(|entry| entry == exchange);
+    let own_exchange = around.names.owns(exchange) || around.entries.iter().any(|entry| entry == exchange);
     let looping = Some(routing_key).filter(|key| own_exchange || owned(key)).or_else(|| copies.find(owned));
     looping.map_or(Ok(()), |key| {
         let detail = format!("exchange \"{exchange}\" with routing key \"{key}\" leads back into Leveret");
@@ -122,9 +121,13 @@ fn annotate(
         return Ok(full);
     }
     // Properties must fit one frame, or the broker closes the whole connection. What Leveret would add goes first.
-    let bare = with_changes(props, message, bridge, restore_user, false);
+    let bare = with_changes(props.clone(), message, bridge, restore_user, false);
     if fits(&bare, frame_max) {
         return Ok(bare);
+    }
+    // A delay may take more bytes when it is negated.
+    if restore_user && fits(&props, frame_max) {
+        return Ok(props);
     }
     Err(undeliverable(
         Reason::Refused,
@@ -234,4 +237,92 @@ pub(super) fn rebuild(props: &BasicProperties, change: impl FnOnce(&mut Fields))
         out = out.with_user_id(user);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use lapin::types::{FieldArray, FieldTable};
+    use ulid::Ulid;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::domain::time::UnixMillis;
+
+    const FRAME_MAX: usize = 8_192;
+
+    fn headers(fields: Vec<(&str, AMQPValue)>) -> BasicProperties {
+        let mut table = FieldTable::default();
+        for (name, value) in fields {
+            table.insert(name.into(), value);
+        }
+        BasicProperties::default().with_headers(table)
+    }
+
+    fn text(text: &str) -> AMQPValue {
+        AMQPValue::LongString(text.into())
+    }
+
+    fn dressed(props: &BasicProperties) -> Result<BasicProperties, Undeliverable> {
+        let message = Message {
+            id: Ulid(1),
+            bridge: "default".into(),
+            exchange: "delay".into(),
+            routing_key: "inbox".into(),
+            due: UnixMillis(2_000),
+            left: std::time::Duration::ZERO,
+            accepted_at: UnixMillis(1_000),
+            hops: 0,
+            refused_since: None,
+            key: "".into(),
+            properties: properties::encode(props),
+            body: Bytes::new(),
+        };
+        let config = Config::default();
+        let around = Surroundings {
+            names: Names::new("leveret"),
+            entries: vec!["delay".to_owned()],
+            frame_max: FRAME_MAX,
+        };
+        dress(&message, &config.bridges[0], &around, |_| true).map(|outgoing| outgoing.properties)
+    }
+
+    #[test]
+    fn properties_that_fill_a_frame_go_with_what_has_room() {
+        let filled = |delay: AMQPValue, length: usize| {
+            let with =
+                |length| headers(vec![("filler", text(&"f".repeat(length))), ("x-delay", delay.clone())]);
+            with(length - properties::encode(&with(0)).len())
+        };
+        let most = FRAME_MAX - HEADER_FRAME_OVERHEAD;
+        let id = 44;
+        for (delay, length, named, negated) in [
+            (AMQPValue::LongInt(100), most - id, true, true),
+            (AMQPValue::LongInt(100), most - id + 1, false, true),
+            (AMQPValue::LongInt(100), most, false, true),
+            // Negated, it takes three bytes more.
+            (AMQPValue::ShortShortInt(100), most - 3, false, true),
+            (AMQPValue::ShortShortInt(100), most - 2, false, false),
+            (AMQPValue::ShortShortInt(100), most, false, false),
+        ] {
+            let out = dressed(&filled(delay.clone(), length)).unwrap();
+            assert!(fits(&out, FRAME_MAX));
+            assert_eq!(properties::header(&out, header::ID).is_some(), named);
+            let expected = if negated { AMQPValue::LongInt(-100) } else { delay };
+            assert_eq!(properties::header(&out, header::DELAY), Some(&expected));
+        }
+        assert_eq!(dressed(&filled(AMQPValue::Void, most + 1)).unwrap_err().reason, Reason::Refused);
+    }
+
+    #[test]
+    fn copies_to_own_queues_are_a_loop() {
+        let copied = |key: &str| {
+            let keys = vec![text("elsewhere"), text(key)];
+            dressed(&headers(vec![(header::CC, AMQPValue::FieldArray(FieldArray::from(keys)))]))
+        };
+        assert!(copied("leverets").is_ok());
+        let looping = copied("leveret.ingress.default").unwrap_err();
+        assert_eq!(looping.reason, Reason::TargetLoops);
+        assert!(looping.detail.contains("leveret.ingress.default"), "{}", looping.detail);
+    }
 }
