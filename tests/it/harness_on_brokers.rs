@@ -84,7 +84,7 @@ async fn round_trip(broker: &Broker, fields: &[Field]) -> Vec<u8> {
     assert_eq!((message.exchange.as_str(), message.routing_key.as_str()), ("", "q"));
     assert!(message.body == body, "the body changed");
     assert_eq!(raw.get("q").await, None);
-    message.properties.header_bytes().expect("no headers").to_vec()
+    message.properties.header_bytes().expect("no headers")
 }
 
 async fn a_policy_acts_on_a_queue(broker: &Broker) {

@@ -16,6 +16,7 @@ pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) user: String,
+    /// Percent-encoded, as in a URI.
     pub(crate) password: String,
 }
 

@@ -65,10 +65,13 @@ impl RawClient {
     /// Connects to a virtual host.
     pub(crate) async fn connect(address: &Address, vhost: &str) -> Self {
         let stream = TcpStream::connect((address.host.as_str(), address.port)).await.unwrap();
+        // A publish is several small writes, and waits for none of them.
+        stream.set_nodelay(true).unwrap();
         let mut client = Self { stream };
         client.stream.write_all(b"AMQP\0\0\x09\x01").await.unwrap();
         client.expect(CONNECTION_START).await;
-        let secret = format!("\0{}\0{}", address.user, address.password);
+        let password = percent_encoding::percent_decode_str(&address.password).decode_utf8().unwrap();
+        let secret = format!("\0{}\0{password}", address.user);
         let mut start_ok = Arguments::default();
         start_ok.long(&[]).short("PLAIN").long(secret.as_bytes()).short("en_US");
         client.send(0, CONNECTION_START_OK, &start_ok).await;
@@ -99,6 +102,17 @@ impl RawClient {
         properties: &RawProperties,
         body: &[u8],
     ) {
+        self.try_publish(exchange, key, properties, body).await.expect("the broker refuses a publish");
+    }
+
+    /// Publishes and waits for the confirm. An error is what the broker said instead; this connection is then over.
+    pub(crate) async fn try_publish(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        properties: &RawProperties,
+        body: &[u8],
+    ) -> Result<(), String> {
         let mut publish = Arguments::default();
         publish.bytes(&[0, 0]).short(exchange).short(key).bytes(&[0]);
         self.send(CHANNEL, BASIC_PUBLISH, &publish).await;
@@ -112,7 +126,10 @@ impl RawClient {
         for part in body.chunks(usize::try_from(FRAME_MAX).unwrap() - FRAME_OVERHEAD) {
             self.write(kind::BODY, CHANNEL, part).await;
         }
-        self.expect(BASIC_ACK).await;
+        match self.method().await {
+            (BASIC_ACK, _) => Ok(()),
+            (method, arguments) => Err(describe(method, &arguments)),
+        }
     }
 
     /// Takes the first message of a queue, if there is one, and acknowledges it.
