@@ -16,6 +16,7 @@ mod broker_faults;
 mod bulk;
 mod connections;
 mod crashes;
+mod fidelity;
 mod graceful_stop;
 mod harness;
 mod harness_on_brokers;
@@ -26,7 +27,7 @@ mod ordering;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::runner::run(&[
+    let mut modules = vec![
         harness_on_brokers::CASES,
         backlog::CASES,
         broker_faults::CASES,
@@ -37,5 +38,7 @@ fn main() -> ExitCode {
         ladder_change::CASES,
         lost_queues::CASES,
         ordering::CASES,
-    ])
+    ];
+    modules.extend(fidelity::CASES);
+    harness::runner::run(&modules)
 }
