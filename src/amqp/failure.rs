@@ -14,6 +14,9 @@ pub enum Failure {
         /// The broker's words.
         text: String,
     },
+    /// The channel was closed already, because of something else that was sent on it; this operation was not tried.
+    #[error("the channel was closed before")]
+    ChannelGone,
     /// The connection is gone, or can no longer be trusted.
     #[error("{0}")]
     Connection(String),
@@ -25,6 +28,7 @@ impl From<lapin::Error> for Failure {
             ErrorKind::ProtocolError(amqp) if matches!(amqp.kind(), AMQPErrorKind::Soft(_)) => {
                 Self::Channel { code: amqp.get_id(), text: amqp.get_message().as_str().to_owned() }
             }
+            ErrorKind::InvalidChannelState(..) => Self::ChannelGone,
             _ => Self::Connection(in_words(&error)),
         }
     }
@@ -46,9 +50,44 @@ impl Failure {
     pub fn concerns_whole_exchange(&self) -> bool {
         match self {
             Self::Channel { code: 404, .. } => true,
-            // Topic permissions speak of the routing key ("access to topic 'k' in exchange 'x'"): one message only.
-            Self::Channel { code: 403, text } => !text.contains("access to topic"),
+            Self::Channel { code: 403, .. } => !self.concerns_routing_key(),
             _ => false,
         }
+    }
+
+    /// Whether the broker's answer condemns every publish with that routing key to the exchange: a topic permission,
+    /// which speaks of "access to topic 'k' in exchange 'x'".
+    #[must_use]
+    pub fn concerns_routing_key(&self) -> bool {
+        matches!(self, Self::Channel { code: 403, text } if text.contains("access to topic"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::ChannelState;
+    use lapin::protocol::{AMQPError, AMQPHardError, AMQPSoftError};
+
+    use super::*;
+
+    fn failure(kind: ErrorKind) -> Failure {
+        Failure::from(lapin::Error::from(kind))
+    }
+
+    #[test]
+    fn a_channel_that_the_broker_closes_is_not_the_connection() {
+        let refused = AMQPError::new(AMQPSoftError::ACCESSREFUSED.into(), "no".into());
+        let refused = failure(ErrorKind::ProtocolError(refused));
+        assert!(matches!(refused, Failure::Channel { code: 403, .. }), "{refused:?}");
+        assert!(refused.concerns_whole_exchange() && !refused.concerns_routing_key());
+        let text =
+            "ACCESS_REFUSED - write access to topic 'k' in exchange 'x' in vhost '/' refused for user 'u'";
+        let one_key = Failure::Channel { code: 403, text: text.to_owned() };
+        assert!(one_key.concerns_routing_key() && !one_key.concerns_whole_exchange());
+        let late = failure(ErrorKind::InvalidChannelState(ChannelState::Closing, "basic.publish"));
+        assert!(matches!(late, Failure::ChannelGone), "{late:?}");
+        assert!(!late.concerns_whole_exchange());
+        let forced = AMQPError::new(AMQPHardError::CONNECTIONFORCED.into(), "bye".into());
+        assert!(matches!(failure(ErrorKind::ProtocolError(forced)), Failure::Connection(_)));
     }
 }

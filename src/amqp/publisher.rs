@@ -73,7 +73,8 @@ pub async fn publish(channel: &Channel, batch: &[Outgoing], patience: Duration) 
     // What was written before the failure may well be confirmed: asking avoids a duplicate.
     let written = Lagging { confirms, returned: Vec::new() };
     let (failure, lagging) = written.collect(batch, &mut verdicts, patience).await;
-    Outcome { verdicts, failure: refused.or(failure), lagging }
+    // The confirms know why the channel was closed; the writes after that know only that it was.
+    Outcome { verdicts, failure: failure.or(refused), lagging }
 }
 
 impl Lagging {

@@ -76,7 +76,7 @@ impl From<ConnectError> for Stop {
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Channel { .. } => Self::failure(failure.to_string()),
+            Failure::Channel { .. } | Failure::ChannelGone => Self::failure(failure.to_string()),
             Failure::Connection(text) => {
                 Self::new(Exit::Unreachable, format!("lost the connection to the broker: {text}"))
             }

@@ -27,6 +27,9 @@ const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 /// Most targets that do not answer whose answer is waited for at the same time.
 const MAX_PROBES: usize = 8;
 
+/// Most addresses that are remembered as forbidden. Forgetting them costs a batch, not a message.
+const MAX_FORBIDDEN: usize = 10_000;
+
 /// How long a lane waits for confirms before it goes on without those that lag.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -127,6 +130,9 @@ pub(super) struct Dispatcher<T> {
     // Batches in flight that their lane waits for, apart from probes.
     publishing: usize,
     suspects: HashSet<Address>,
+    // Where the broker refuses some messages of an exchange and not others: those go alone, since what shares their
+    // channel may come twice.
+    forbidden: HashSet<Address>,
     confirm_timeout: Duration,
 }
 
@@ -140,6 +146,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             in_flight: JoinSet::new(),
             publishing: 0,
             suspects: HashSet::new(),
+            forbidden: HashSet::new(),
             confirm_timeout,
         }
     }
@@ -217,7 +224,8 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
                 diverted.push(job);
                 continue;
             }
-            let (size, solo) = (job.outgoing.body.len(), job.solo);
+            let size = job.outgoing.body.len();
+            let solo = job.solo || !self.forbidden.is_empty() && self.forbidden.contains(&job.address());
             if !outgoing.is_empty() && (solo || bytes + size > BATCH_BYTES) {
                 queue.waiting.push_front(job);
                 break;
@@ -261,7 +269,9 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
                 (Verdict::Confirmed, _) => Fate::Confirmed,
                 (Verdict::Returned { answer }, _) => Fate::Returned(answer),
                 (Verdict::Nacked, _) => Fate::Nacked,
-                (Verdict::Unknown, Some(failure)) if alone || failure.concerns_whole_exchange() => {
+                (Verdict::Unknown, Some(failure @ Failure::Channel { .. }))
+                    if alone || failure.concerns_whole_exchange() =>
+                {
                     Fate::Refused(failure.clone())
                 }
                 (Verdict::Unknown, None) if gave_up => Fate::Unconfirmed,
@@ -275,9 +285,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
                     continue;
                 }
             };
-            if !matches!(fate, Fate::Unconfirmed) && !self.suspects.is_empty() {
-                self.suspects.remove(&job.address());
-            }
+            self.learn(&job, &fate);
             fates.push((job, fate));
         }
         match (channel, lagging) {
@@ -290,6 +298,25 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         }
         self.release(&lane, again, detached);
         Ok(Finished { lane, fates, elapsed: started.elapsed() })
+    }
+
+    /// Remembers what a fate tells of the messages to come.
+    fn learn(&mut self, job: &Job<T>, fate: &Fate) {
+        if !matches!(fate, Fate::Unconfirmed) && !self.suspects.is_empty() {
+            self.suspects.remove(&job.address());
+        }
+        match fate {
+            Fate::Refused(failure) if failure.concerns_routing_key() => {
+                if self.forbidden.len() >= MAX_FORBIDDEN {
+                    self.forbidden.clear();
+                }
+                self.forbidden.insert(job.address());
+            }
+            Fate::Confirmed if !self.forbidden.is_empty() => {
+                self.forbidden.remove(&job.address());
+            }
+            _ => {}
+        }
     }
 
     /// Waits for the rest of a batch apart from its lane, which goes on.
