@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use thiserror::Error;
-use tracing::{Metadata, Subscriber};
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, ParseError, filter_fn};
 use tracing_subscriber::fmt::{MakeWriter, layer};
 use tracing_subscriber::layer::SubscriberExt;
@@ -63,9 +63,12 @@ where
     })
 }
 
-/// `lapin` prints whole messages, bodies too, under this target. No level and no directive may turn that on.
+/// `lapin` prints whole messages, bodies too, under this target, and every frame at `trace`. No level and no directive
+/// may turn that on.
 fn carries_no_payload(metadata: &Metadata<'_>) -> bool {
-    !metadata.target().starts_with("lapin::returned_messages")
+    let client = metadata.target().starts_with("lapin");
+    !(client && *metadata.level() == Level::TRACE
+        || metadata.target().starts_with("lapin::returned_messages"))
 }
 
 #[cfg(test)]
@@ -99,13 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn returned_messages_are_never_logged() {
+    fn no_message_is_ever_logged() {
         for level in
             ["trace", "lapin::returned_messages=trace", "lapin=trace", "info,lapin::returned_messages=warn"]
         {
             let text = logged(false, level, || {
                 tracing::error!(target: "lapin::returned_messages", "the body of a message");
                 tracing::error!(target: "lapin::returned_messages::inner", "the body of a message");
+                tracing::trace!(target: "lapin::channels", "a frame with the body of a message");
                 tracing::error!(target: "leveret", "a word of our own");
             });
             assert!(!text.contains("body"), "{level}: {text}");
