@@ -61,7 +61,7 @@ async fn serve(config: Config, ladder: Ladder) -> Exit {
                 tokio::spawn(server::serve(listener, health.clone(), exporter, done));
             }
             Err(error) => {
-                error!(%error, "cannot start");
+                error!(error = %format_args!("{:#}", anyhow::Error::new(error)), "cannot start");
                 return Exit::Configuration;
             }
         }

@@ -90,6 +90,7 @@ impl Engine {
                     return Ended::Drained;
                 }
                 Err(failure) => {
+                    self.health.note(Some(failure.to_string()));
                     // One that outlasted the pause before it was sound: few losses of good connections cost little.
                     if started.elapsed() > pause {
                         pause = FIRST_PAUSE;

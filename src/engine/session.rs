@@ -92,6 +92,7 @@ async fn prepare(engine: &Engine) -> Result<Links, SessionError> {
         return Err(SessionError::Policies(all.join("\n")));
     }
     engine.health.set(Condition::Declared, true);
+    engine.health.note(None);
     Ok(links)
 }
 
