@@ -11,33 +11,47 @@
     reason = "a test stops at the first thing that it did not expect, and says so"
 )]
 
+mod admin;
 mod backlog;
+mod bad_targets;
 mod broker_faults;
 mod bulk;
+mod config_and_cli;
 mod connections;
 mod crashes;
+mod encrypted;
 mod fidelity;
 mod graceful_stop;
 mod harness;
 mod harness_on_brokers;
 mod ladder_change;
+mod least_privilege;
 mod lost_queues;
 mod ordering;
+mod parked;
+mod policies;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut modules = vec![
         harness_on_brokers::CASES,
+        admin::CASES,
         backlog::CASES,
+        bad_targets::CASES,
         broker_faults::CASES,
         bulk::CASES,
+        config_and_cli::CASES,
         connections::CASES,
         crashes::CASES,
+        encrypted::CASES,
         graceful_stop::CASES,
         ladder_change::CASES,
+        least_privilege::CASES,
         lost_queues::CASES,
         ordering::CASES,
+        parked::CASES,
+        policies::CASES,
     ];
     modules.extend(fidelity::CASES);
     harness::runner::run(&modules)

@@ -16,19 +16,19 @@ const EXIT_LIMIT: Duration = Duration::from_secs(60);
 /// How to start a sidecar: what to connect to, and what else to configure.
 pub(crate) struct Setup {
     uri: String,
-    yaml: String,
+    yaml: Option<String>,
     environment: Vec<(String, String)>,
 }
 
 impl Setup {
-    /// Against the virtual host at `uri`, with the defaults.
+    /// Against the virtual host at `uri`, with the defaults and no file.
     pub(crate) fn new(uri: &str) -> Self {
-        Self { uri: uri.to_owned(), yaml: String::new(), environment: Vec::new() }
+        Self { uri: uri.to_owned(), yaml: None, environment: Vec::new() }
     }
 
     /// With this configuration file. The URI and the admin listener come from the environment, which goes before it.
     pub(crate) fn config(mut self, yaml: &str) -> Self {
-        yaml.clone_into(&mut self.yaml);
+        self.yaml = Some(yaml.to_owned());
         self
     }
 
@@ -48,13 +48,16 @@ impl Setup {
     /// Starts it and waits for nothing: for a start that must fail, or that waits for its broker.
     pub(crate) fn spawn(self) -> Leveret {
         let directory = tempfile::Builder::new().prefix("leveret-run-").tempdir().unwrap();
-        let config = directory.path().join("leveret.yaml");
-        std::fs::write(&config, &self.yaml).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
+        command.arg("run");
+        if let Some(yaml) = &self.yaml {
+            let config = directory.path().join("leveret.yaml");
+            std::fs::write(&config, yaml).unwrap();
+            command.arg("--config").arg(&config);
+        }
         let log = File::create(directory.path().join("log")).unwrap();
         let admin_port = free_port();
-        let child = Command::new(env!("CARGO_BIN_EXE_leveret"))
-            .args(["run", "--config"])
-            .arg(&config)
+        let child = command
             .env("LEVERET_AMQP__URI", &self.uri)
             .env("LEVERET_ADMIN__LISTEN", format!("127.0.0.1:{admin_port}"))
             .envs(self.environment)
@@ -141,6 +144,12 @@ impl Leveret {
     /// Lets a frozen one go on.
     pub(crate) fn sigcont(&self) {
         self.signal("CONT");
+    }
+
+    /// Waits until it has ended with this exit code; panics when it does not. What it logged.
+    pub(crate) async fn expect_exit(&mut self, code: i32) -> String {
+        assert_eq!(self.wait().await.code(), Some(code));
+        self.log()
     }
 
     /// Waits until it has ended; panics when it does not.

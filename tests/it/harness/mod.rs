@@ -1,14 +1,17 @@
 //! What every integration test stands on: brokers, clients, a proxy, the running sidecar, and the runner of tests.
 
 pub(crate) mod broker;
+pub(crate) mod certificates;
+pub(crate) mod cli;
 pub(crate) mod client;
 pub(crate) mod http;
 pub(crate) mod ledger;
 #[allow(dead_code, reason = "the end-to-end tests drive the sidecar; the harness's own tests do not")]
 pub(crate) mod leveret;
 pub(crate) mod management;
-#[allow(dead_code, reason = "the end-to-end tests scrape the sidecar; the harness's own tests do not")]
+pub(crate) mod messages;
 pub(crate) mod metrics;
+pub(crate) mod neighbour;
 pub(crate) mod node;
 pub(crate) mod proxy;
 pub(crate) mod raw;
