@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::failure::Failure;
 use super::properties;
+use crate::domain::header;
 
 /// One message to publish.
 #[derive(Debug, Clone)]
@@ -59,49 +60,47 @@ pub struct Outcome {
     pub lagging: Option<Lagging>,
 }
 
-/// Publishes that are written but not yet confirmed.
+/// Publishes that are written but not yet confirmed, each with its position in the batch, in order.
 #[derive(Debug)]
-pub struct Lagging {
-    confirms: Vec<(usize, PublisherConfirm)>,
-    returned: Vec<BasicReturnMessage>,
-}
+pub struct Lagging(Vec<(usize, PublisherConfirm)>);
 
 /// Publishes `batch` on `channel` in order, and waits for the confirms no longer than `patience`.
 pub async fn publish(channel: &Channel, batch: &[Outgoing], patience: Duration) -> Outcome {
     let mut verdicts = vec![Verdict::Unknown; batch.len()];
     let (confirms, refused) = write(channel, batch).await;
     // What was written before the failure may well be confirmed: asking avoids a duplicate.
-    let written = Lagging { confirms, returned: Vec::new() };
-    let (failure, lagging) = written.collect(batch, &mut verdicts, patience).await;
+    let (failure, lagging) = Lagging(confirms).collect(batch, &mut verdicts, patience).await;
     // The confirms know why the channel was closed; the writes after that know only that it was.
     Outcome { verdicts, failure: failure.or(refused), lagging }
 }
 
 impl Lagging {
+    /// Whether the publish at that position of the batch is one of these.
+    #[must_use]
+    pub fn contains(&self, position: usize) -> bool {
+        self.0.binary_search_by_key(&position, |(position, _)| *position).is_ok()
+    }
+
     /// The same confirms for a batch that holds only the messages that lag, in the same order.
     #[must_use]
-    pub fn renumbered(mut self) -> Self {
-        for (index, (position, _)) in self.confirms.iter_mut().enumerate() {
-            *position = index;
-        }
-        self
+    pub fn renumbered(self) -> Self {
+        Self(self.0.into_iter().enumerate().map(|(index, (_, confirm))| (index, confirm)).collect())
     }
 
     /// Waits for the rest of the confirms, no longer than `patience`.
     pub async fn collect(
-        mut self,
+        self,
         batch: &[Outgoing],
         verdicts: &mut [Verdict],
         patience: Duration,
     ) -> (Option<Failure>, Option<Self>) {
         let deadline = Instant::now() + patience;
-        let mut failure = None;
-        let mut late = Vec::new();
-        for (index, mut confirm) in self.confirms {
+        let (mut failure, mut returned, mut late) = (None, Vec::new(), Vec::new());
+        for (index, mut confirm) in self.0 {
             match timeout_at(deadline, &mut confirm).await {
                 Ok(Ok(confirmation)) => {
                     let acked = confirmation.is_ack();
-                    self.returned.extend(confirmation.take_message());
+                    returned.extend(confirmation.take_message());
                     if let Some(verdict) = verdicts.get_mut(index) {
                         *verdict = if acked { Verdict::Confirmed } else { Verdict::Nacked };
                     }
@@ -110,9 +109,10 @@ impl Lagging {
                 Err(_elapsed) => late.push((index, confirm)),
             }
         }
-        let unmatched = match_returned(batch, verdicts, self.returned);
-        let lagging =
-            (failure.is_none() && !late.is_empty()).then_some(Self { confirms: late, returned: unmatched });
+        match_returned(batch, verdicts, returned);
+        // What came back needs no confirm any more.
+        late.retain(|(index, _)| verdicts.get(*index) == Some(&Verdict::Unknown));
+        let lagging = (failure.is_none() && !late.is_empty()).then_some(Self(late));
         (failure, lagging)
     }
 }
@@ -148,33 +148,126 @@ async fn write(channel: &Channel, batch: &[Outgoing]) -> (Vec<(usize, PublisherC
     (confirms, failure)
 }
 
-/// Marks the publishes that came back. Returned messages that fit none stay, and cast doubt on what is confirmed.
-fn match_returned(
-    batch: &[Outgoing],
-    verdicts: &mut [Verdict],
-    returned: Vec<BasicReturnMessage>,
-) -> Vec<BasicReturnMessage> {
-    let mut unmatched = Vec::new();
+/// Marks the publishes that came back. Where it cannot be told which of several one was, none of them is settled: each
+/// is to be published again alone, and then it can.
+fn match_returned(batch: &[Outgoing], verdicts: &mut [Verdict], returned: Vec<BasicReturnMessage>) {
     for back in returned {
         let answer = format!("{}: {}", back.reply_code, back.reply_text);
-        let encoded = properties::encode(&back.delivery.properties);
-        let found = batch.iter().zip(verdicts.iter_mut()).find(|(sent, verdict)| {
-            **verdict == Verdict::Confirmed
-                && sent.routing_key == back.delivery.routing_key.as_str()
-                && sent.exchange == back.delivery.exchange.as_str()
-                && sent.body == back.delivery.data
-                && properties::encode(&sent.properties) == encoded
-        });
-        match found {
-            Some((_, verdict)) => *verdict = Verdict::Returned { answer },
-            None => unmatched.push(back),
+        let open =
+            |index: &usize| matches!(verdicts.get(*index), Some(Verdict::Confirmed | Verdict::Unknown));
+        let candidates: Vec<usize> = (0..batch.len())
+            .filter(open)
+            .filter(|index| {
+                batch.len() == 1 || batch.get(*index).is_some_and(|sent| same_message(sent, &back))
+            })
+            .collect();
+        match tell_apart(batch, &candidates, &back) {
+            Some(index) => {
+                if let Some(verdict) = verdicts.get_mut(index) {
+                    *verdict = Verdict::Returned { answer };
+                }
+            }
+            None if candidates.is_empty() => doubt(verdicts, 0..batch.len()),
+            None => doubt(verdicts, candidates),
         }
     }
-    if !unmatched.is_empty() {
-        // One of them was not delivered, and nothing says which: none of them may be settled.
-        for verdict in verdicts.iter_mut().filter(|verdict| **verdict == Verdict::Confirmed) {
+}
+
+fn doubt(verdicts: &mut [Verdict], positions: impl IntoIterator<Item = usize>) {
+    for position in positions {
+        if let Some(verdict) = verdicts.get_mut(position)
+            && *verdict == Verdict::Confirmed
+        {
             *verdict = Verdict::Unknown;
         }
     }
-    unmatched
+}
+
+/// The broker may have changed properties on the way (a timestamp interceptor does), but nothing else.
+fn same_message(sent: &Outgoing, back: &BasicReturnMessage) -> bool {
+    sent.routing_key == back.delivery.routing_key.as_str()
+        && sent.exchange == back.delivery.exchange.as_str()
+        && sent.body == back.delivery.data
+}
+
+fn tell_apart(batch: &[Outgoing], candidates: &[usize], back: &BasicReturnMessage) -> Option<usize> {
+    if let [only] = candidates {
+        return Some(*only);
+    }
+    let find = |matches: &dyn Fn(&Outgoing) -> bool| {
+        candidates.iter().copied().find(|index| batch.get(*index).is_some_and(matches))
+    };
+    let id = properties::text_header(&back.delivery.properties, header::ID);
+    if id.is_some() {
+        return find(&|sent| properties::text_header(&sent.properties, header::ID) == id);
+    }
+    let encoded = properties::encode(&back.delivery.properties);
+    find(&|sent| properties::encode(&sent.properties) == encoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::types::{AMQPValue, FieldTable};
+
+    use super::*;
+
+    fn sent(key: &str, id: &str, body: &'static str) -> Outgoing {
+        let mut headers = FieldTable::default();
+        headers.insert(header::ID.into(), AMQPValue::LongString(id.into()));
+        Outgoing {
+            exchange: "orders".to_owned(),
+            routing_key: key.to_owned(),
+            properties: if id.is_empty() {
+                BasicProperties::default()
+            } else {
+                BasicProperties::default().with_headers(headers)
+            },
+            body: body.into(),
+            mandatory: true,
+        }
+    }
+
+    /// What the broker gives back, after an interceptor of its own has touched it.
+    fn back(message: &Outgoing) -> BasicReturnMessage {
+        let mut delivery = lapin::message::Delivery::mock(
+            0,
+            message.exchange.as_str().into(),
+            message.routing_key.as_str().into(),
+            false,
+            message.body.to_vec(),
+        );
+        delivery.properties = message.properties.clone().with_timestamp(1);
+        BasicReturnMessage { delivery, reply_code: 312, reply_text: "NO_ROUTE".into() }
+    }
+
+    fn verdicts(batch: &[Outgoing], returned: &[&Outgoing]) -> Vec<&'static str> {
+        let mut verdicts = vec![Verdict::Confirmed; batch.len()];
+        match_returned(batch, &mut verdicts, returned.iter().map(|message| back(message)).collect());
+        let name = |verdict: &Verdict| match verdict {
+            Verdict::Confirmed => "confirmed",
+            Verdict::Returned { .. } => "returned",
+            Verdict::Nacked => "nacked",
+            Verdict::Unknown => "unknown",
+        };
+        verdicts.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_returned_message_is_found_by_what_the_broker_does_not_change() {
+        let batch = [sent("a", "1", "x"), sent("b", "2", "x"), sent("b", "3", "x"), sent("b", "4", "y")];
+        assert_eq!(verdicts(&batch, &[&batch[2]]), ["confirmed", "confirmed", "returned", "confirmed"]);
+        assert_eq!(
+            verdicts(&batch, &[&batch[3], &batch[0]]),
+            ["returned", "confirmed", "confirmed", "returned"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_not_settled() {
+        let batch = [sent("b", "", "x"), sent("b", "", "x"), sent("c", "", "x")];
+        assert_eq!(verdicts(&batch, &[&batch[0]]), ["unknown", "unknown", "confirmed"]);
+        assert_eq!(verdicts(&batch[..1], &[&batch[0]]), ["returned"]);
+        // Whatever comes back on a channel with one publish is that publish.
+        assert_eq!(verdicts(&batch[..1], &[&sent("changed", "", "wholly")]), ["returned"]);
+    }
 }

@@ -47,6 +47,9 @@ pub const DELIVERY_MODE: &str = "x-leveret-delivery-mode";
 /// The `x-delay` header of a parked message as it was published.
 pub const HOPS: &str = "x-leveret-hops";
 
+/// The version of the bundle in an envelope, and the mark of one: an application cannot set it.
+pub const BUNDLE_VERSION: &str = "x-leveret-version";
+
 /// The value of one header, in the types of AMQP field tables that RabbitMQ knows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HeaderValue {

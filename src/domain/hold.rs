@@ -46,9 +46,9 @@ impl<T> Hold<T> {
         self.heap.peek().map(|Reverse(held)| held.until)
     }
 
-    /// Takes every item out, due or not, in order.
-    pub fn drain(&mut self) -> impl Iterator<Item = T> + use<'_, T> {
-        std::iter::from_fn(|| self.heap.pop().map(|Reverse(held)| held.item))
+    /// Takes every item out, due or not, in order, each with its moment.
+    pub fn drain(&mut self) -> impl Iterator<Item = (Instant, T)> + use<'_, T> {
+        std::iter::from_fn(|| self.heap.pop().map(|Reverse(held)| (held.until, held.item)))
     }
 
     /// Items held.

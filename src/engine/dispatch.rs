@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::amqp::connection::SharedLink;
 use crate::amqp::failure::Failure;
 use crate::amqp::publisher::{self, Outcome, Outgoing, Verdict};
+use crate::domain::packer::Destination;
 
 /// Most channels that publish at the same time.
 const MAX_CHANNELS: usize = 16;
@@ -25,10 +26,13 @@ const BATCH_MESSAGES: usize = 512;
 const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 
 /// Most targets that do not answer whose answer is waited for at the same time.
-const MAX_PROBES: usize = 8;
+const MAX_PROBES: usize = 32;
 
-/// Most addresses that are remembered as forbidden. Forgetting them costs a batch, not a message.
-const MAX_FORBIDDEN: usize = 10_000;
+/// Most batches whose confirms lag that are waited for at the same time.
+const MAX_DETACHED: usize = 64;
+
+/// Most exchanges or addresses of one sort that are remembered. Forgetting them costs a detour, not a message.
+const MAX_REMEMBERED: usize = 10_000;
 
 /// How long a lane waits for confirms before it goes on without those that lag.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -36,8 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Messages of one lane are published in order, and share what happens to their channel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
-    /// Bundles.
-    Bundles,
+    /// Bundles to one destination: a level that does not answer costs only itself.
+    Bundles(Destination),
     /// Parked messages.
     Parked,
     /// Deliveries to an exchange.
@@ -130,6 +134,9 @@ pub(super) struct Dispatcher<T> {
     // Batches in flight that their lane waits for, apart from probes.
     publishing: usize,
     suspects: HashSet<Address>,
+    // Exchanges that are known to be there: to others, the first message goes alone, since a missing exchange closes
+    // the channel, and the client may then lose the connection over what else is being written on it.
+    proven: HashSet<String>,
     // Where the broker refuses some messages of an exchange and not others: those go alone, since what shares their
     // channel may come twice.
     forbidden: HashSet<Address>,
@@ -146,6 +153,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             in_flight: JoinSet::new(),
             publishing: 0,
             suspects: HashSet::new(),
+            proven: HashSet::new(),
             forbidden: HashSet::new(),
             confirm_timeout,
         }
@@ -216,8 +224,14 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         self.lanes.keys().filter(|lane| matches!(lane, Lane::Suspect(_))).count()
     }
 
+    /// Batches whose lanes have gone on without them.
+    fn detached(&self) -> usize {
+        self.in_flight.len().saturating_sub(self.publishing + self.probes())
+    }
+
     fn take_batch(&mut self, lane: &Lane, diverted: &mut Vec<Job<T>>) -> Option<(Vec<Outgoing>, Vec<T>)> {
         let mut queue = self.lanes.remove(lane)?;
+        let unproven = matches!(lane, Lane::Target(exchange) if !self.proven.contains(exchange));
         let (mut outgoing, mut tokens, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some(job) = queue.waiting.pop_front() {
             if matches!(lane, Lane::Target(_)) && self.is_suspect(&job) {
@@ -225,7 +239,8 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
                 continue;
             }
             let size = job.outgoing.body.len();
-            let solo = job.solo || !self.forbidden.is_empty() && self.forbidden.contains(&job.address());
+            let solo =
+                job.solo || unproven || !self.forbidden.is_empty() && self.forbidden.contains(&job.address());
             if !outgoing.is_empty() && (solo || bytes + size > BATCH_BYTES) {
                 queue.waiting.push_front(job);
                 break;
@@ -260,26 +275,27 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             self.publishing -= 1;
         }
         let alone = outgoing.len() == 1;
-        let gave_up =
-            failure.is_none() && lagging.is_some() && (detached || matches!(lane, Lane::Suspect(_)));
+        let may_detach = !detached && !matches!(lane, Lane::Suspect(_)) && self.detached() < MAX_DETACHED;
         let (mut fates, mut again, mut late) = (Vec::new(), Vec::new(), Vec::new());
-        for ((outgoing, token), verdict) in outgoing.into_iter().zip(tokens).zip(verdicts) {
+        for (position, ((outgoing, token), verdict)) in
+            outgoing.into_iter().zip(tokens).zip(verdicts).enumerate()
+        {
             let job = Job::solo(outgoing, token);
             let fate = match (verdict, &failure) {
                 (Verdict::Confirmed, _) => Fate::Confirmed,
                 (Verdict::Returned { answer }, _) => Fate::Returned(answer),
                 (Verdict::Nacked, _) => Fate::Nacked,
-                (Verdict::Unknown, Some(failure @ Failure::Channel { .. }))
-                    if alone || failure.concerns_whole_exchange() =>
-                {
+                (Verdict::Unknown, Some(failure @ Failure::Channel { .. })) if alone => {
                     Fate::Refused(failure.clone())
                 }
-                (Verdict::Unknown, None) if gave_up => Fate::Unconfirmed,
-                (Verdict::Unknown, None) if lagging.is_some() => {
-                    late.push(job);
-                    continue;
+                (Verdict::Unknown, None) if lagging.as_ref().is_some_and(|late| late.contains(position)) => {
+                    if may_detach {
+                        late.push(job);
+                        continue;
+                    }
+                    Fate::Unconfirmed
                 }
-                // Another message of the batch closed the channel, or a return fits no message: each alone tells.
+                // Another message of the batch closed the channel, or a return fits several: each alone tells.
                 (Verdict::Unknown, _) => {
                     again.push(job);
                     continue;
@@ -288,16 +304,31 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             self.learn(&job, &fate);
             fates.push((job, fate));
         }
+        if let Some(failure) = failure.as_ref().filter(|failure| failure.concerns_whole_exchange()) {
+            self.condemn(&lane, alone, failure, &mut fates);
+        }
         match (channel, lagging) {
             (Some(channel), Some(lagging)) if !late.is_empty() => {
                 self.detach(&lane, late, channel, lagging, started);
             }
-            (Some(channel), None) if failure.is_none() => self.idle.push(channel),
+            (Some(channel), None) if failure.is_none() && self.idle.len() < MAX_CHANNELS => {
+                self.idle.push(channel)
+            }
             // Dropping the channel closes it.
             _ => {}
         }
         self.release(&lane, again, detached);
         Ok(Finished { lane, fates, elapsed: started.elapsed() })
+    }
+
+    /// The exchange of a lane is missing, or forbidden. Where that is certain, what waits for it shares the fate.
+    fn condemn(&mut self, lane: &Lane, certain: bool, failure: &Failure, fates: &mut Vec<(Job<T>, Fate)>) {
+        if let Lane::Target(exchange) = lane {
+            self.proven.remove(exchange);
+        }
+        if certain && let Some(queue) = self.lanes.get_mut(lane) {
+            fates.extend(queue.waiting.drain(..).map(|job| (job, Fate::Refused(failure.clone()))));
+        }
     }
 
     /// Remembers what a fate tells of the messages to come.
@@ -307,15 +338,17 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         }
         match fate {
             Fate::Refused(failure) if failure.concerns_routing_key() => {
-                if self.forbidden.len() >= MAX_FORBIDDEN {
-                    self.forbidden.clear();
+                remember(&mut self.forbidden, job.address());
+            }
+            Fate::Confirmed | Fate::Returned(_) | Fate::Nacked => {
+                if !self.forbidden.is_empty() {
+                    self.forbidden.remove(&job.address());
                 }
-                self.forbidden.insert(job.address());
+                if !self.proven.contains(&job.outgoing.exchange) {
+                    remember(&mut self.proven, job.outgoing.exchange.clone());
+                }
             }
-            Fate::Confirmed if !self.forbidden.is_empty() => {
-                self.forbidden.remove(&job.address());
-            }
-            _ => {}
+            Fate::Refused(_) | Fate::Unconfirmed => {}
         }
     }
 
@@ -329,7 +362,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         started: Instant,
     ) {
         if matches!(lane, Lane::Target(_)) {
-            self.suspects.extend(late.iter().map(Job::address));
+            late.iter().for_each(|job| remember(&mut self.suspects, job.address()));
         }
         let (outgoing, tokens) = late.into_iter().map(|job| (job.outgoing, job.token)).unzip();
         let batch = Batch { lane: lane.clone(), outgoing, tokens, started, detached: true };
@@ -368,6 +401,13 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             self.ready.push_back(lane.clone());
         }
     }
+}
+
+fn remember<K: std::hash::Hash + Eq>(set: &mut HashSet<K>, key: K) {
+    if set.len() >= MAX_REMEMBERED {
+        set.clear();
+    }
+    set.insert(key);
 }
 
 async fn publish<T>(

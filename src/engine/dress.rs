@@ -66,8 +66,11 @@ fn target(props: &BasicProperties, bridge: &BridgeConfig) -> Result<String, Unde
     let Some(asked) = properties::header(props, header::DELAY_EXCHANGE) else {
         return Ok(bridge.target.exchange.clone());
     };
+    // No exchange has a longer name, and no publish can carry one.
     let allowed = |name: &&str| {
-        *name == bridge.target.exchange || bridge.target.allow.iter().any(|pattern| pattern.matches(name))
+        name.len() <= usize::from(u8::MAX)
+            && (*name == bridge.target.exchange
+                || bridge.target.allow.iter().any(|pattern| pattern.matches(name)))
     };
     properties::text(asked).filter(allowed).map(ToOwned::to_owned).ok_or_else(|| {
         let asked = properties::text(asked).unwrap_or("a value that is not text");

@@ -7,6 +7,7 @@ use crate::amqp::publisher::Outgoing;
 use crate::amqp::topology::Names;
 use crate::domain::bundle;
 use crate::domain::codec::{Codec, EncryptError};
+use crate::domain::header;
 use crate::domain::ladder::Ladder;
 use crate::domain::message::Message;
 use crate::domain::packer::{Destination, Packed};
@@ -48,7 +49,7 @@ pub fn properties(messages: &[Message], now: UnixMillis) -> BasicProperties {
     let due = || messages.iter().map(|message| message.due.0);
     let number = |n: u64| AMQPValue::LongLongInt(i64::try_from(n).unwrap_or(i64::MAX));
     let mut headers = FieldTable::default();
-    headers.insert("x-leveret-version".into(), number(bundle::VERSION.into()));
+    headers.insert(header::BUNDLE_VERSION.into(), number(bundle::VERSION.into()));
     headers.insert("x-leveret-count".into(), number(messages.len() as u64));
     headers.insert("x-leveret-first-due".into(), number(due().min().unwrap_or_default()));
     headers.insert("x-leveret-last-due".into(), number(due().max().unwrap_or_default()));

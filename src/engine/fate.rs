@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tracing::error;
+use tracing::{error, warn};
 
 use super::clock::Now;
 use super::dispatch::{Fate, Finished, Job, Lane};
@@ -22,10 +22,13 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis
 /// Pause before a bundle, or a message for the parked queue, that the broker refuses for now is tried again.
 const OWN_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long a level that does not confirm is not used.
+const AVOIDED: Duration = Duration::from_secs(60);
+
 impl Flow {
     pub(super) fn finished(&mut self, finished: Finished<Token>) -> Result<(), SessionError> {
         let published = match finished.lane {
-            Lane::Bundles => Published::Bundle,
+            Lane::Bundles(_) => Published::Bundle,
             Lane::Parked => Published::Parked,
             Lane::Target(_) | Lane::Suspect(_) => Published::Delivery,
         };
@@ -79,9 +82,27 @@ impl Flow {
             }
             Fate::Returned(answer) => return Err(lost_queue(&outgoing.routing_key, &answer)),
             Fate::Refused(failure) => return Err(lost_queue(&outgoing.exchange, &failure.to_string())),
-            Fate::Unconfirmed => return Err(silent(&outgoing.routing_key)),
+            Fate::Unconfirmed => match packed.destination {
+                Destination::Level(level) if level > 0 => self.avoid(level, packed, now),
+                _ => return Err(silent(&outgoing.routing_key)),
+            },
         }
         Ok(())
+    }
+
+    /// A level does not confirm: what was meant for it takes shorter ones, and may come twice if it has arrived.
+    fn avoid(&mut self, level: usize, packed: Packed<Receipt>, now: Now) {
+        if let Some(level) = self.setting.ladder.levels().get(level) {
+            warn!(
+                level = level.label,
+                "a level does not confirm what it is sent: using shorter ones for a minute"
+            );
+        }
+        self.silent.insert(level, now.mono + AVOIDED);
+        for (message, receipt) in packed.messages.into_iter().zip(packed.tokens) {
+            let left = message.due.saturating_since(now.wall);
+            self.place(Part { message, receipt, from_ingress: true, attempts: 0 }, left, now);
+        }
     }
 
     fn entered(&self, packed: &Packed<Receipt>, bytes: usize) {

@@ -98,6 +98,8 @@ pub(super) struct Flow {
     pub(super) dispatcher: Dispatcher<Token>,
     pub(super) levels: Vec<LevelMetrics>,
     pub(super) straight: LevelMetrics,
+    /// Levels that do not confirm, and until when they are not used.
+    pub(super) silent: HashMap<usize, Instant>,
     held_bytes: usize,
     steps: StepDetector,
     reckoning: Reckoning,
@@ -121,6 +123,7 @@ impl Flow {
             dispatcher,
             levels,
             straight: LevelMetrics::due(),
+            silent: HashMap::new(),
             held_bytes: 0,
             steps: StepDetector::new(clock::now()),
             reckoning: Reckoning::new(clock::now()),
@@ -137,8 +140,13 @@ impl Flow {
         let mut batch = Vec::new();
         let mut draining = false;
         loop {
-            for job in self.dispatcher.start() {
-                self.divert(job);
+            // Diverting queues jobs in turn.
+            loop {
+                let diverted = self.dispatcher.start();
+                if diverted.is_empty() {
+                    break;
+                }
+                diverted.into_iter().for_each(|job| self.divert(job));
             }
             if draining && self.is_empty() {
                 return Ok(());
@@ -225,7 +233,7 @@ impl Flow {
             },
             Arrival::Bundle(messages) => {
                 for (message, receipt) in messages {
-                    let left = plan::remaining(message.due, now.wall, Some(message.left));
+                    let left = self.left(&message, now);
                     self.place(Part { message, receipt, from_ingress: false, attempts: 0 }, left, now);
                 }
             }
@@ -248,8 +256,15 @@ impl Flow {
         }
     }
 
+    /// What is left of a wait after a hop. Where only the clocks' slew is between the clock and what was served, the
+    /// clock counts.
+    fn left(&self, message: &Message, now: Now) -> Duration {
+        let by_clock = message.due.saturating_since(now.wall);
+        if by_clock <= SLEW { by_clock } else { plan::remaining(message.due, now.wall, Some(message.left)) }
+    }
+
     /// Sends a message of which `left` remains on its way.
-    fn place(&mut self, part: Part, left: Duration, now: Now) {
+    pub(super) fn place(&mut self, part: Part, left: Duration, now: Now) {
         match plan::plan(&self.setting.ladder, left) {
             Plan::Deliver if part.from_ingress => self.deliver(part, now),
             // What is overdue is held as well, for no time: so it takes its turn among what else is due.
@@ -257,8 +272,20 @@ impl Flow {
             // Nothing is held in ingress deliveries: a bundle straight to the due queue brings it back to be held.
             Plan::Hold if part.from_ingress => self.pack(Destination::Due, part, left, now),
             Plan::Hold => self.hold_until_due(part, left, now),
-            Plan::Level(level) => self.pack(Destination::Level(level), part, left, now),
+            Plan::Level(level) => {
+                let level = self.answering(level, now);
+                self.pack(Destination::Level(level), part, left, now);
+            }
         }
+    }
+
+    /// The level, or the next shorter one that answers.
+    fn answering(&mut self, level: usize, now: Now) -> usize {
+        if self.silent.is_empty() {
+            return level;
+        }
+        self.silent.retain(|_, until| *until > now.mono);
+        (0..=level).rev().find(|level| !self.silent.contains_key(level)).unwrap_or(level)
     }
 
     fn hold_until_due(&mut self, part: Part, left: Duration, now: Now) {
@@ -301,7 +328,10 @@ impl Flow {
     ) {
         let Setting { ladder, around, codec, .. } = &self.setting;
         match envelope::seal(&packed, ladder, &around.names, codec, now.wall) {
-            Ok(outgoing) => self.dispatcher.push(Lane::Bundles, job(outgoing, Token::Bundle(packed))),
+            Ok(outgoing) => {
+                let lane = Lane::Bundles(packed.destination);
+                self.dispatcher.push(lane, job(outgoing, Token::Bundle(packed)));
+            }
             // Its receipts are dropped: the broker keeps what it carries.
             Err(error) => error!(%error, "messages stay unacknowledged in the queue that they came from"),
         }
@@ -350,10 +380,11 @@ impl Flow {
         let now = self.now();
         let held: Vec<_> = self.hold.drain().collect();
         self.held_bytes = 0;
-        for held in held {
+        for (until, held) in held {
             match held {
                 Held::Message(part) => {
-                    let left = part.message.due.saturating_since(now.wall);
+                    let by_clock = part.message.due.saturating_since(now.wall);
+                    let left = by_clock.min(until.saturating_duration_since(now.mono));
                     if part.attempts == 0 && left <= STOPPING_HOLD {
                         self.hold(part, left, now);
                     } else {

@@ -7,7 +7,7 @@ use ulid::Ulid;
 
 use crate::amqp::properties;
 use crate::domain::due::{self, DueRules};
-use crate::domain::header;
+use crate::domain::header::{self, HeaderValue};
 use crate::domain::message::{Message, Text};
 use crate::domain::park::Reason;
 use crate::domain::time::UnixMillis;
@@ -32,7 +32,8 @@ pub(super) fn read(
 ) -> Result<Message, Box<Refused>> {
     let Delivery { exchange, routing_key, redelivered, properties: props, data, .. } = delivery;
     let lookup = |name: &str| properties::header(&props, name).map(properties::header_value);
-    let accepted_at = due::accepted_at(lookup(header::TIMESTAMP_IN_MS).as_ref(), read_at);
+    let stamp = lookup(header::TIMESTAMP_IN_MS).filter(|stamp| !is_copied(&props, stamp));
+    let accepted_at = due::accepted_at(stamp.as_ref(), read_at);
     let due = due::resolve(rules, lookup, accepted_at);
     let key = properties::text_header(&props, header::DELAY_KEY)
         .or_else(|| props.message_id().as_ref().map(ShortString::as_str))
@@ -55,6 +56,19 @@ pub(super) fn read(
         Ok(_) => Ok(message),
         Err(error) => Err(Box::new(Refused { message, reason: error.reason(), detail: error.to_string() })),
     }
+}
+
+/// Whether the broker's stamp belongs to an earlier publish: a consumer that publishes what it received, with all its
+/// headers, copies the stamp too where no interceptor overwrites it. The copied id tells when that earlier publish was
+/// read, and the stamp of this one must be later.
+fn is_copied(props: &BasicProperties, stamp: &HeaderValue) -> bool {
+    let earlier = properties::text_header(props, header::ID).and_then(|id| Ulid::from_string(id).ok());
+    let stamp = match stamp {
+        HeaderValue::Integer(millis) => *millis,
+        HeaderValue::Timestamp(seconds) => i128::from(*seconds) * 1_000,
+        _ => return false,
+    };
+    earlier.is_some_and(|id| stamp <= i128::from(id.timestamp_ms()))
 }
 
 /// Takes off what is not the application's: Leveret's own headers, and those of a redelivery.

@@ -18,6 +18,7 @@ use crate::domain::bundle::{self, BundleError};
 use crate::domain::codec::Codec;
 use crate::domain::header;
 use crate::domain::message::{Message, Text};
+use crate::domain::park::Reason;
 use crate::domain::time::UnixMillis;
 
 /// The reason that is told of what the broker itself moved to the parked queue.
@@ -107,10 +108,10 @@ pub fn retry(
     codec: &Codec,
     now: UnixMillis,
 ) -> Result<Outgoing, BundleError> {
-    let content_type = delivery.properties.content_type().as_ref();
-    let messages = if content_type.is_some_and(|kind| kind.as_str() == bundle::CONTENT_TYPE) {
+    let death = dead_letter(&delivery, names);
+    let messages = if is_bundle(&delivery.properties, death.as_ref()) {
         // A bundle that the broker moved here was on its way: its messages may not be due yet.
-        let on_its_way = dead_letter(&delivery, names).is_some();
+        let on_its_way = death.is_some();
         let mut messages = codec.decode(delivery.data.into())?;
         if !on_its_way {
             messages.iter_mut().for_each(|message| due_now(message, now));
@@ -126,6 +127,16 @@ pub fn retry(
         body: bundle::encode(&messages),
         mandatory: true,
     })
+}
+
+/// Whether it is an envelope of Leveret's. An application's message may claim the content type, but not Leveret's mark;
+/// both together it can claim only where nothing of Leveret's has read it.
+fn is_bundle(props: &BasicProperties, death: Option<&DeadLetter>) -> bool {
+    let reason = properties::text_header(props, header::REASON);
+    let marked = properties::header(props, header::BUNDLE_VERSION).is_some()
+        || reason == Some(Reason::UnreadableBundle.as_str());
+    let enveloped = props.content_type().as_ref().is_some_and(|kind| kind.as_str() == bundle::CONTENT_TYPE);
+    enveloped && marked && death.is_none_or(|death| death.bridge.is_none())
 }
 
 /// A retry means "deliver now", also for a message that was parked before it had a due time; and what was given up on

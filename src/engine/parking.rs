@@ -70,7 +70,8 @@ fn outgoing(parked: &str, properties: BasicProperties, body: Bytes) -> Outgoing 
     Outgoing { exchange: parked.to_owned(), routing_key: String::new(), properties, body, mandatory: true }
 }
 
-pub(super) fn bundled(headers: FieldTable) -> BasicProperties {
+pub(super) fn bundled(mut headers: FieldTable) -> BasicProperties {
+    headers.insert(header::BUNDLE_VERSION.into(), AMQPValue::LongLongInt(bundle::VERSION.into()));
     BasicProperties::default()
         .with_content_type(bundle::CONTENT_TYPE.into())
         .with_delivery_mode(PERSISTENT)

@@ -194,7 +194,9 @@ fn explain(failure: Failure, queue: &str) -> Stop {
             "there is no queue \"{queue}\": Leveret has not run with this configuration yet; check `amqp` (the \
              virtual host) and `namespace`"
         )),
-        Failure::Channel { .. } | Failure::ChannelGone => Stop::failure(format!("cannot read queue \"{queue}\": {failure}")),
+        Failure::Channel { .. } | Failure::ChannelGone => {
+            Stop::failure(format!("cannot read queue \"{queue}\": {failure}"))
+        }
         failure @ Failure::Connection(_) => failure.into(),
     }
 }

@@ -99,7 +99,7 @@ catalogue! {
     DELIVERED = "leveret_messages_delivered_total", Counter, Count, ["bridge"],
         "Messages that the broker confirmed at their target.";
     LATENESS = "leveret_delivery_lateness_seconds", Histogram(LATENESS_BUCKETS), Seconds, ["bridge"],
-        "Time from the moment a message was due to the moment it was published to its target.";
+        "Time from the moment a message was due to the moment its target confirmed it.";
     HOPS = "leveret_message_hops", Histogram(HOPS_BUCKETS), Count, ["bridge"],
         "Stays in a level that each delivered message needed; many hops mean that an extra level would pay.";
     DROPPED = "leveret_messages_dropped_total", Counter, Count, ["bridge"],
