@@ -57,7 +57,8 @@ fn unreadable() -> Vec<(Vec<u8>, &'static str)> {
     let mut random = fastrand::Rng::with_seed(1);
     vec![
         (sealed(&changed(4, 200)), "version 200"),
-        (sealed(&changed(5, 1)), "flags"),
+        (sealed(&changed(5, 1)), "decompressed"),
+        (sealed(&changed(5, 0x80)), "flags"),
         (sealed(&changed(9, 2)), "in the middle of message 1"),
         (sealed(&[content, b"more"].concat()), "4 bytes after its last message"),
         (damaged, "checksum"),
