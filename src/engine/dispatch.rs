@@ -2,7 +2,7 @@
 //! small pool. So the order within a lane holds, a bad target closes only the channel that it had to itself, and a
 //! target that does not answer costs only the messages that are for it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use lapin::Channel;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::reputation::Reputation;
 use crate::amqp::connection::SharedLink;
 use crate::amqp::failure::Failure;
 use crate::amqp::publisher::{self, Outcome, Outgoing, Verdict};
@@ -30,9 +31,6 @@ const MAX_PROBES: usize = 32;
 
 /// Most batches whose confirms lag that are waited for at the same time.
 const MAX_DETACHED: usize = 64;
-
-/// Most exchanges or addresses of one sort that are remembered. Forgetting them costs a detour, not a message.
-const MAX_REMEMBERED: usize = 10_000;
 
 /// How long a lane waits for confirms before it goes on without those that lag.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -133,13 +131,7 @@ pub(super) struct Dispatcher<T> {
     in_flight: JoinSet<Published<T>>,
     // Batches in flight that their lane waits for, apart from probes.
     publishing: usize,
-    suspects: HashSet<Address>,
-    // Exchanges that are known to be there: to others, the first message goes alone, since a missing exchange closes
-    // the channel, and the client may then lose the connection over what else is being written on it.
-    proven: HashSet<String>,
-    // Where the broker refuses some messages of an exchange and not others: those go alone, since what shares their
-    // channel may come twice.
-    forbidden: HashSet<Address>,
+    known: Reputation,
     confirm_timeout: Duration,
 }
 
@@ -152,9 +144,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             idle: Vec::new(),
             in_flight: JoinSet::new(),
             publishing: 0,
-            suspects: HashSet::new(),
-            proven: HashSet::new(),
-            forbidden: HashSet::new(),
+            known: Reputation::default(),
             confirm_timeout,
         }
     }
@@ -171,7 +161,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
 
     /// Queues a delivery; gives it back where its target does not answer at the moment.
     pub(super) fn deliver(&mut self, job: Job<T>) -> Option<Job<T>> {
-        if !self.is_suspect(&job) {
+        if !self.known.is_suspect(|| job.address()) {
             self.push(Lane::Target(job.outgoing.exchange.clone()), job);
             return None;
         }
@@ -216,10 +206,6 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         self.in_flight.is_empty() && self.lanes.is_empty()
     }
 
-    fn is_suspect(&self, job: &Job<T>) -> bool {
-        !self.suspects.is_empty() && self.suspects.contains(&job.address())
-    }
-
     fn probes(&self) -> usize {
         self.lanes.keys().filter(|lane| matches!(lane, Lane::Suspect(_))).count()
     }
@@ -231,16 +217,16 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
 
     fn take_batch(&mut self, lane: &Lane, diverted: &mut Vec<Job<T>>) -> Option<(Vec<Outgoing>, Vec<T>)> {
         let mut queue = self.lanes.remove(lane)?;
-        let unproven = matches!(lane, Lane::Target(exchange) if !self.proven.contains(exchange));
+        let to_target = matches!(lane, Lane::Target(_));
         let (mut outgoing, mut tokens, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some(job) = queue.waiting.pop_front() {
-            if matches!(lane, Lane::Target(_)) && self.is_suspect(&job) {
+            if to_target && self.known.is_suspect(|| job.address()) {
                 diverted.push(job);
                 continue;
             }
             let size = job.outgoing.body.len();
             let solo =
-                job.solo || unproven || !self.forbidden.is_empty() && self.forbidden.contains(&job.address());
+                job.solo || to_target && self.known.goes_alone(&job.outgoing.exchange, || job.address());
             if !outgoing.is_empty() && (solo || bytes + size > BATCH_BYTES) {
                 queue.waiting.push_front(job);
                 break;
@@ -301,7 +287,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
                     continue;
                 }
             };
-            self.learn(&job, &fate);
+            self.known.learn(&job.outgoing.exchange, || job.address(), &fate);
             fates.push((job, fate));
         }
         if let Some(failure) = failure.as_ref().filter(|failure| failure.concerns_whole_exchange()) {
@@ -324,31 +310,10 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
     /// The exchange of a lane is missing, or forbidden. Where that is certain, what waits for it shares the fate.
     fn condemn(&mut self, lane: &Lane, certain: bool, failure: &Failure, fates: &mut Vec<(Job<T>, Fate)>) {
         if let Lane::Target(exchange) = lane {
-            self.proven.remove(exchange);
+            self.known.condemn(exchange);
         }
         if certain && let Some(queue) = self.lanes.get_mut(lane) {
             fates.extend(queue.waiting.drain(..).map(|job| (job, Fate::Refused(failure.clone()))));
-        }
-    }
-
-    /// Remembers what a fate tells of the messages to come.
-    fn learn(&mut self, job: &Job<T>, fate: &Fate) {
-        if !matches!(fate, Fate::Unconfirmed) && !self.suspects.is_empty() {
-            self.suspects.remove(&job.address());
-        }
-        match fate {
-            Fate::Refused(failure) if failure.concerns_routing_key() => {
-                remember(&mut self.forbidden, job.address());
-            }
-            Fate::Confirmed | Fate::Returned(_) | Fate::Nacked => {
-                if !self.forbidden.is_empty() {
-                    self.forbidden.remove(&job.address());
-                }
-                if !self.proven.contains(&job.outgoing.exchange) {
-                    remember(&mut self.proven, job.outgoing.exchange.clone());
-                }
-            }
-            Fate::Refused(_) | Fate::Unconfirmed => {}
         }
     }
 
@@ -362,7 +327,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         started: Instant,
     ) {
         if matches!(lane, Lane::Target(_)) {
-            late.iter().for_each(|job| remember(&mut self.suspects, job.address()));
+            late.iter().for_each(|job| self.known.suspect(job.address()));
         }
         let (outgoing, tokens) = late.into_iter().map(|job| (job.outgoing, job.token)).unzip();
         let batch = Batch { lane: lane.clone(), outgoing, tokens, started, detached: true };
@@ -401,13 +366,6 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             self.ready.push_back(lane.clone());
         }
     }
-}
-
-fn remember<K: std::hash::Hash + Eq>(set: &mut HashSet<K>, key: K) {
-    if set.len() >= MAX_REMEMBERED {
-        set.clear();
-    }
-    set.insert(key);
 }
 
 async fn publish<T>(

@@ -15,6 +15,7 @@ pub mod keys;
 pub mod parked;
 pub mod parking;
 mod receipt;
+mod reputation;
 mod session;
 mod source;
 mod users;
