@@ -75,6 +75,14 @@ impl Client {
         self.connection.status().connected()
     }
 
+    /// Waits until its connection is lost. What waits for the broker may not notice: now and then the library leaves an
+    /// operation that was in progress without an answer.
+    pub(crate) async fn lost(&self) {
+        while self.is_connected() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// Declares a durable queue.
     pub(crate) async fn declare_queue(&self, queue: &str, arguments: FieldTable) {
         let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };

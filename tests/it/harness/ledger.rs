@@ -90,7 +90,12 @@ impl Ledger {
             let collecting = async {
                 loop {
                     // An error is a lost connection: the broker is away, or was.
-                    let _ = self.consume(&uri, &queue).await;
+                    if let Ok(client) = Client::try_connect(&uri).await {
+                        tokio::select! {
+                            _ = self.consume(&client, &queue) => {}
+                            () = client.lost() => {}
+                        }
+                    }
                     tokio::time::sleep(RECONNECT).await;
                 }
             };
@@ -99,8 +104,7 @@ impl Ledger {
         stop.drop_guard()
     }
 
-    async fn consume(&self, uri: &str, queue: &str) -> Result<(), lapin::Error> {
-        let client = Client::try_connect(uri).await?;
+    async fn consume(&self, client: &Client, queue: &str) -> Result<(), lapin::Error> {
         let channel = client.channel();
         channel.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
         let options = BasicConsumeOptions::default();

@@ -36,7 +36,12 @@ impl Load {
             let mut drafts = drafts.peekable();
             while !stopped.is_cancelled() && drafts.peek().is_some() {
                 // An error is a lost connection: the broker is away, or was.
-                let _ = publish(ledger, &uri, per_second, &mut drafts, &stopped).await;
+                if let Ok(client) = Client::try_connect(&uri).await {
+                    tokio::select! {
+                        _ = publish(ledger, &client, per_second, &mut drafts, &stopped) => {}
+                        () = client.lost() => {}
+                    }
+                }
                 tokio::time::sleep(RECONNECT).await;
             }
         });
@@ -57,12 +62,11 @@ impl Load {
 
 async fn publish(
     ledger: &'static Ledger,
-    uri: &str,
+    client: &Client,
     per_second: u32,
     drafts: &mut impl Iterator<Item = Draft>,
     stop: &CancellationToken,
 ) -> Result<(), lapin::Error> {
-    let client = Client::try_connect(uri).await?;
     let (sender, confirms) = mpsc::unbounded_channel();
     let confirming = tokio::spawn(confirm(ledger, confirms));
     let mut ticks = interval(TICK);
