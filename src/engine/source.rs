@@ -162,9 +162,20 @@ impl Source {
             }
         }
         state.acknowledge_all().await?;
-        // The broker answers the close after it has handled every acknowledgement before it.
-        state.channel.close(200, "bye".into()).await?;
-        Ok(())
+        self.close(&state).await
+    }
+
+    /// Closes the channel once the broker has carried out every acknowledgement.
+    ///
+    /// A quorum queue takes acknowledgements as commands. A channel that has many of them underway keeps the next back,
+    /// and forgets them when it is closed: what they settled would come again. To consume is a command too; its answer
+    /// comes when those underway are carried out, and by then the channel has sent the rest.
+    async fn close(&self, state: &State) -> Result<(), Failure> {
+        state.channel.basic_qos(1, BasicQosOptions::default()).await?;
+        let (queue, options) = (self.queue.as_str().into(), BasicConsumeOptions::default());
+        // What it is given goes back to the queue with the channel.
+        let _barrier = state.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
+        Ok(state.channel.close(200, "bye".into()).await?)
     }
 
     async fn subscribe(&self, state: &State) -> Result<Consumer, Failure> {
