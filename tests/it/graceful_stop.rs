@@ -21,9 +21,16 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Shorter than the grace period and the connect timeout, and much longer than a stop that waits for nothing.
 const PROMPT: Duration = Duration::from_secs(8);
 
-async fn stop(mut leveret: Leveret) {
+async fn stop(mut leveret: Leveret) -> String {
     leveret.sigterm();
     assert_eq!(leveret.wait().await.code(), Some(0), "{}", leveret.log());
+    leveret.log()
+}
+
+/// Stops one that has a broker to settle with.
+async fn stop_settled(leveret: Leveret) {
+    let log = stop(leveret).await;
+    assert!(log.contains("everything is settled"), "{log}");
 }
 
 async fn stopping_under_load_doubles_nothing(broker: &Broker) {
@@ -36,7 +43,7 @@ async fn stopping_under_load_doubles_nothing(broker: &Broker) {
     let load = Load::start(ledger, &uri, 500, random_delays("q", 0..3_000));
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(fastrand::u64(300..1_200))).await;
-        stop(leveret).await;
+        stop_settled(leveret).await;
         leveret = Leveret::start(&uri, "").await;
     }
     load.stop().await;
@@ -58,14 +65,14 @@ async fn stopping_while_messages_are_held(broker: &Broker) {
         (leveret.metrics().sum("leveret_held_messages", &[]) > 50.0).then_some(())
     })
     .await;
-    stop(leveret).await;
+    stop_settled(leveret).await;
     let again = Leveret::start(&uri, yaml).await;
     load.finish().await;
     eventually("some are held again", LIMIT, async || {
         (again.metrics().sum("leveret_held_messages", &[]) > 50.0).then_some(())
     })
     .await;
-    stop(again).await;
+    stop_settled(again).await;
     let _last = Leveret::start(&uri, yaml).await;
     ledger.close(LIMIT).await.exactly_once("stopped while messages were held");
 }

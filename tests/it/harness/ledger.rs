@@ -64,6 +64,8 @@ pub(crate) struct Ledger {
     /// Arrivals that were never published, and whatever else is wrong with one.
     complaints: Mutex<Vec<String>>,
     places: AtomicUsize,
+    /// Arrivals that are the target queue's doing.
+    redelivered: AtomicUsize,
 }
 
 struct Entry {
@@ -140,7 +142,8 @@ impl Ledger {
             }
         }
         tokio::time::sleep(QUIET).await;
-        Report::of(&self.entries.lock().unwrap(), &self.complaints.lock().unwrap())
+        let redelivered = self.redelivered.load(Ordering::Relaxed);
+        Report::of(&self.entries.lock().unwrap(), &self.complaints.lock().unwrap(), redelivered)
     }
 
     /// The numbers of the messages in the order in which each came first.
@@ -193,6 +196,11 @@ impl Ledger {
         let mut entries = self.entries.lock().unwrap();
         let entry = number.and_then(|number| entries.get_mut(usize::try_from(number).ok()?));
         let Some(entry) = entry else { return self.complain("a message that nobody published".to_owned()) };
+        // The queue's second delivery of one message, to a consumer that had lost its connection.
+        if delivery.redelivered && !entry.arrivals.is_empty() {
+            self.redelivered.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         if entry.arrivals.is_empty() {
             entry.place = self.places.fetch_add(1, Ordering::Relaxed);
         }

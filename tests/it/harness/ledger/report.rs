@@ -13,6 +13,8 @@ pub(crate) struct Report {
     pub(crate) lost: Vec<usize>,
     /// Arrivals beyond the first of a message.
     pub(crate) doubles: usize,
+    /// Arrivals that the consumer had seen before it lost its connection: no doubles.
+    redelivered: usize,
     /// Number of each message that came early, and by how many milliseconds.
     pub(crate) early: Vec<(usize, i64)>,
     /// What could not be published, or came otherwise than it was.
@@ -22,7 +24,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(entries: &[Entry], complaints: &[String]) -> Self {
+    pub(super) fn of(entries: &[Entry], complaints: &[String], redelivered: usize) -> Self {
         let numbered = || entries.iter().enumerate();
         let lateness = |entry: &Entry| {
             Some(entry.arrivals.iter().min()? - entry.published_ms - entry.draft.delay_ms.max(0))
@@ -41,6 +43,7 @@ impl Report {
                 .filter_map(|(n, entry)| Some((n, -lateness(entry).filter(|late| *late < 0)?)))
                 .collect(),
             complaints: complaints.to_vec(),
+            redelivered,
             lateness_ms,
         }
     }
@@ -71,11 +74,11 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { published, confirmed, lost, doubles, early, complaints, .. } = self;
+        let Self { published, confirmed, lost, doubles, redelivered, early, complaints, .. } = self;
         let [p50, p90, p99, max] = [50, 90, 99, 100].map(|percent| self.percentile(percent));
         write!(
             f,
-            "{published} published, {confirmed} confirmed, {} lost, {doubles} doubled, {} early, {} altered; \
+            "{published} published, {confirmed} confirmed, {} lost, {doubles} doubled, {redelivered} redelivered, {} early, {} altered; \
              late by p50 {p50} p90 {p90} p99 {p99} max {max} ms",
             lost.len(),
             early.len(),
