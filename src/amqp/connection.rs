@@ -1,6 +1,6 @@
 //! One connection to the broker: made with fail-over over the endpoints, watched for loss and for blocking.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -66,6 +66,8 @@ pub struct Link {
     endpoint: Endpoint,
     blocked: watch::Receiver<bool>,
     lost: CancellationToken,
+    /// Why it was lost; set before `lost` is cancelled.
+    loss: Arc<OnceLock<Failure>>,
     _watching: DropGuard,
 }
 
@@ -116,7 +118,7 @@ fn explain(error: &lapin::Error) -> String {
 }
 
 /// The client's own URI type, filled in directly: its parser takes liberties that ours refuses.
-fn uri(endpoint: &Endpoint, heartbeat: Duration) -> AMQPUri {
+pub(super) fn uri(endpoint: &Endpoint, heartbeat: Duration) -> AMQPUri {
     let seconds = u16::try_from(heartbeat.as_secs()).unwrap_or(u16::MAX);
     AMQPUri {
         scheme: if endpoint.tls { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
@@ -140,7 +142,7 @@ fn uri(endpoint: &Endpoint, heartbeat: Duration) -> AMQPUri {
 }
 
 /// Reads certificates anew at every connect, so that a rotated file is taken up.
-fn tls_config(tls: &TlsConfig) -> Result<OwnedTLSConfig, String> {
+pub(super) fn tls_config(tls: &TlsConfig) -> Result<OwnedTLSConfig, String> {
     let read = |path: &std::path::Path| {
         std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
@@ -166,6 +168,8 @@ impl Link {
         let mut events = connection.events_listener();
         let status = connection.status().clone();
         let (gone, stopped, broker) = (lost.clone(), stop.clone(), endpoint.to_string());
+        let loss = Arc::new(OnceLock::new());
+        let why = loss.clone();
         tokio::spawn(async move {
             loop {
                 let event = tokio::select! {
@@ -185,6 +189,7 @@ impl Link {
                     Some(_) if status.connected() => {}
                     Some(Event::Error(error)) => {
                         warn!(%broker, error = in_words(&error), "connection lost");
+                        why.get_or_init(|| Failure::from(error));
                         return gone.cancel();
                     }
                     Some(_) => {}
@@ -192,7 +197,7 @@ impl Link {
                 }
             }
         });
-        Self { connection, endpoint, blocked, lost, _watching: stop.drop_guard() }
+        Self { connection, endpoint, blocked, lost, loss, _watching: stop.drop_guard() }
     }
 
     /// A new channel.
@@ -217,6 +222,12 @@ impl Link {
     #[must_use]
     pub fn lost(&self) -> CancellationToken {
         self.lost.clone()
+    }
+
+    /// Why it was lost, once [`Self::lost`] is cancelled.
+    #[must_use]
+    pub fn loss(&self) -> Failure {
+        self.loss.get().cloned().unwrap_or_else(|| Failure::Connection("connection lost".to_owned()))
     }
 
     /// What it is connected to.

@@ -20,6 +20,10 @@ pub enum Failure {
     /// The connection is gone, or can no longer be trusted.
     #[error("{0}")]
     Connection(String),
+    /// The connection is gone because the client library cannot read what the broker sent: a message with a text that
+    /// is not UTF-8 where it must be. The broker is going to deliver it again.
+    #[error("cannot read what the broker sent: {0}")]
+    Unreadable(String),
 }
 
 impl From<lapin::Error> for Failure {
@@ -29,6 +33,7 @@ impl From<lapin::Error> for Failure {
                 Self::Channel { code: amqp.get_id(), text: amqp.get_message().as_str().to_owned() }
             }
             ErrorKind::InvalidChannelState(..) => Self::ChannelGone,
+            ErrorKind::ParsingError(_) => Self::Unreadable(in_words(&error)),
             _ => Self::Connection(in_words(&error)),
         }
     }
@@ -87,6 +92,8 @@ mod tests {
         let late = failure(ErrorKind::InvalidChannelState(ChannelState::Closing, "basic.publish"));
         assert!(matches!(late, Failure::ChannelGone), "{late:?}");
         assert!(!late.concerns_whole_exchange());
+        let not_utf_8 = lapin::protocol::basic::parse_properties([0x80, 0, 1, 0xff].as_slice()).unwrap_err();
+        assert!(matches!(failure(ErrorKind::ParsingError(not_utf_8)), Failure::Unreadable(_)));
         let forced = AMQPError::new(AMQPHardError::CONNECTIONFORCED.into(), "bye".into());
         assert!(matches!(failure(ErrorKind::ProtocolError(forced)), Failure::Connection(_)));
     }

@@ -4,4 +4,6 @@ pub mod connection;
 pub mod failure;
 pub mod properties;
 pub mod publisher;
+pub mod sieve;
 pub mod topology;
+pub mod wire;

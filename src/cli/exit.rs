@@ -80,6 +80,10 @@ impl From<Failure> for Stop {
             Failure::Connection(text) => {
                 Self::new(Exit::Unreachable, format!("lost the connection to the broker: {text}"))
             }
+            Failure::Unreadable(_) => Self::failure(format!(
+                "{failure}: a text in a message's routing key, header names or properties is not UTF-8; see Limits in \
+                 the README"
+            )),
         }
     }
 }

@@ -45,7 +45,7 @@ Examples:
   leveret parked retry --all
 
 A message that fails again is parked again. A bundle that this version cannot read stays parked: retry \
-it with a Leveret that can. Exit code 1 where an id was not found or a message stayed parked.";
+it with a Leveret that can. A message whose texts are not UTF-8 (`unreadable-message`) cannot be retried at all. Exit code 1 where an id was not found or a message stayed parked.";
 
 const DISCARD_EXAMPLES: &str = "\
 Examples:

@@ -187,7 +187,7 @@ async fn publish(config: Config, args: PublishArgs, message: Outgoing) -> Outcom
         let outcome = publisher::publish(&channel, &batch, patience).await;
         published += outcome.verdicts.iter().filter(|verdict| **verdict == Verdict::Confirmed).count() as u64;
         refused = match outcome.failure {
-            Some(failure @ Failure::Connection(_)) => Some(failure.into()),
+            Some(failure @ (Failure::Connection(_) | Failure::Unreadable(_))) => Some(failure.into()),
             Some(failure) => Some(Stop::failure(format!("{failure}{}", hint(&failure, &args)))),
             None => outcome.verdicts.iter().find_map(|verdict| unpublished(verdict, &args)),
         };

@@ -44,7 +44,11 @@ pub const PARKED_AT: &str = "x-leveret-parked-at";
 pub const EXPIRATION: &str = "x-leveret-expiration";
 /// The `delivery_mode` property of a parked message, which is itself always persistent.
 pub const DELIVERY_MODE: &str = "x-leveret-delivery-mode";
-/// The `x-delay` header of a parked message as it was published.
+/// The properties of a parked message in wire encoding, where they, or its routing key, cannot be read.
+pub const RAW_PROPERTIES: &str = "x-leveret-raw-properties";
+/// The routing key of a parked message as bytes, where it is not UTF-8.
+pub const RAW_ROUTING_KEY: &str = "x-leveret-raw-routing-key";
+/// How often a parked message had been held in a level or the due queue.
 pub const HOPS: &str = "x-leveret-hops";
 
 /// The version of the bundle in an envelope, and the mark of one: an application cannot set it.

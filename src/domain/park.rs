@@ -27,11 +27,13 @@ pub enum Reason {
     UnknownBridge,
     /// An envelope that this version cannot read; parked whole, as it came.
     UnreadableBundle,
+    /// A message that the AMQP client cannot read: a text that is not UTF-8 where AMQP wants one.
+    UnreadableMessage,
 }
 
 impl Reason {
     /// Every reason, for filters and metrics.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::InvalidDelay,
         Self::DelayTooLong,
         Self::ExchangeMissing,
@@ -43,6 +45,7 @@ impl Reason {
         Self::TargetLoops,
         Self::UnknownBridge,
         Self::UnreadableBundle,
+        Self::UnreadableMessage,
     ];
 
     /// The reason as headers, metrics and the command line spell it.
@@ -60,6 +63,7 @@ impl Reason {
             Self::TargetLoops => "target-loops",
             Self::UnknownBridge => "unknown-bridge",
             Self::UnreadableBundle => "unreadable-bundle",
+            Self::UnreadableMessage => "unreadable-message",
         }
     }
 

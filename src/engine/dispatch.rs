@@ -253,7 +253,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         outcome: Outcome,
     ) -> Result<Finished<T>, LinkLost> {
         let Outcome { verdicts, failure, lagging } = outcome;
-        if let Some(Failure::Connection(text)) = failure {
+        if let Some(Failure::Connection(text) | Failure::Unreadable(text)) = failure {
             return Err(LinkLost(text));
         }
         let Batch { lane, outgoing, tokens, started, detached } = batch;

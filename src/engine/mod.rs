@@ -16,6 +16,7 @@ pub mod parked;
 pub mod parking;
 mod receipt;
 mod reputation;
+mod rescue;
 mod session;
 mod source;
 mod users;
@@ -103,6 +104,12 @@ impl Engine {
                         () = stop.cancelled() => return Ended::Drained,
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
+                    if matches!(failure, SessionError::Unreadable(_)) {
+                        tokio::select! {
+                            rescued = rescue::run(self) => if rescued { pause = FIRST_PAUSE },
+                            () = stop.cancelled() => return Ended::Drained,
+                        }
+                    }
                 }
             }
         }

@@ -98,17 +98,35 @@ fn time(props: &BasicProperties, name: &str) -> Option<UnixMillis> {
     u64::try_from(millis).ok().map(UnixMillis)
 }
 
+/// Why a parked message cannot be given another try.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RetryError {
+    /// It is a bundle that this version cannot read.
+    #[error("by this version: {0}")]
+    Bundle(#[from] BundleError),
+    /// It cannot be published as it was.
+    #[error(
+        "at all: a text in its routing key, header names or properties is not UTF-8, which Leveret cannot publish; read \
+         its detail, publish a corrected message, and discard this one"
+    )]
+    UnreadableMessage,
+}
+
 /// The publish that gives a parked message another try, now. What came as a bundle goes back as one.
 ///
 /// # Errors
-/// Where it is a bundle that this version cannot read: it would only be parked again.
+/// Where it is a bundle that this version cannot read, or a message that none can: it would only be parked again.
 pub fn retry(
     delivery: Delivery,
     names: &Names,
     codec: &Codec,
     now: UnixMillis,
-) -> Result<Outgoing, BundleError> {
+) -> Result<Outgoing, RetryError> {
     let death = dead_letter(&delivery, names);
+    let reason = properties::text_header(&delivery.properties, header::REASON);
+    if death.is_none() && reason == Some(Reason::UnreadableMessage.as_str()) {
+        return Err(RetryError::UnreadableMessage);
+    }
     let messages = if is_bundle(&delivery.properties, death.as_ref()) {
         // A bundle that the broker moved here was on its way: its messages may not be due yet.
         let on_its_way = death.is_some();

@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
+use ulid::Ulid;
 
 use super::dress::{fits, rebuild};
 use crate::amqp::properties;
 use crate::amqp::publisher::Outgoing;
+use crate::amqp::sieve::Unreadable;
 use crate::domain::bundle;
 use crate::domain::header;
 use crate::domain::message::Message;
@@ -40,6 +42,38 @@ pub fn park(message: &Message, cause: &Cause, parked: &str, now: UnixMillis, fra
         _ => (bundled(headers(message, cause, now)), bundle::encode(std::slice::from_ref(message))),
     };
     outgoing(parked, properties, body)
+}
+
+/// Parks a message that the client library cannot read: its body, and what is known of it as headers. It has an id, so
+/// that it can be named.
+#[must_use]
+pub fn park_unreadable_message(
+    message: &Unreadable,
+    bridge: &str,
+    parked: &str,
+    now: UnixMillis,
+    frame_max: usize,
+) -> Outgoing {
+    let mut table = FieldTable::default();
+    let mut set = |name: &str, value| {
+        table.insert(name.into(), value);
+    };
+    set(header::REASON, text(Reason::UnreadableMessage.as_str()));
+    set(header::DETAIL, text(clip(&message.fault)));
+    set(header::ID, text(&Ulid::new().to_string()));
+    set(header::BRIDGE, text(bridge));
+    set(header::ENTRY_EXCHANGE, text(&String::from_utf8_lossy(&message.exchange)));
+    set(header::ROUTING_KEY, text(&String::from_utf8_lossy(&message.routing_key)));
+    set(header::PARKED_AT, number(now.0));
+    if std::str::from_utf8(&message.routing_key).is_err() {
+        set(header::RAW_ROUTING_KEY, AMQPValue::ByteArray(message.routing_key.as_slice().into()));
+    }
+    let bare = BasicProperties::default().with_delivery_mode(PERSISTENT).with_headers(table);
+    let whole = properties::with_headers(bare.clone(), |table| {
+        let raw = AMQPValue::ByteArray(message.properties.as_slice().into());
+        table.insert(header::RAW_PROPERTIES.into(), raw);
+    });
+    outgoing(parked, if fits(&whole, frame_max) { whole } else { bare }, message.body.clone())
 }
 
 /// Parks an envelope that cannot be read, as it came.

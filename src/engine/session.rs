@@ -53,6 +53,9 @@ pub(super) enum SessionError {
     /// A connection is gone.
     #[error("{0}")]
     Lost(String),
+    /// A message in an ingress queue cannot be read, and will come again.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 impl From<LinkLost> for SessionError {
@@ -63,7 +66,10 @@ impl From<LinkLost> for SessionError {
 
 impl From<Failure> for SessionError {
     fn from(failure: Failure) -> Self {
-        Self::Lost(failure.to_string())
+        match failure {
+            Failure::Unreadable(_) => Self::Unreadable(failure.to_string()),
+            _ => Self::Lost(failure.to_string()),
+        }
     }
 }
 
@@ -121,7 +127,7 @@ async fn serve(
                 break;
             }
             Some(source) = sources.join_next() => source_ended(source)?,
-            () = cancelled(&links.consume) => return Err(SessionError::Lost("connection lost".to_owned())),
+            () = cancelled(&links.consume) => return Err(links.consume.loss().into()),
             () = &mut watching => {}
         }
     }

@@ -211,7 +211,7 @@ impl Source {
             }
             tokio::select! {
                 () = tokio::time::sleep(RESUBSCRIBE) => {}
-                () = lost.cancelled() => return Err(Failure::Connection("connection lost".to_owned())),
+                () = lost.cancelled() => return Err(self.link.loss()),
                 () = drain.cancelled() => return Err(Failure::Connection("stopping".to_owned())),
             }
         }
@@ -241,7 +241,7 @@ impl Source {
         while state.settlement.unsettled_bytes() > self.budget.max_bytes / 2 {
             tokio::select! {
                 wake = state.wake() => state.woken(wake).await?,
-                () = lost.cancelled() => return Err(Failure::Connection("connection lost".to_owned())),
+                () = lost.cancelled() => return Err(self.link.loss()),
                 () = signals.drain.cancelled() => return Ok(()),
             }
         }

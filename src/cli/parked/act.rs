@@ -11,10 +11,9 @@ use super::pass::Pass;
 use crate::amqp::publisher::{self, Outgoing, Verdict};
 use crate::amqp::topology::Names;
 use crate::config::Config;
-use crate::domain::bundle::BundleError;
 use crate::domain::codec::Codec;
 use crate::engine::keys;
-use crate::engine::parked::{self, Parked};
+use crate::engine::parked::{self, Parked, RetryError};
 use crate::engine::wall_clock;
 
 /// A batch is published when it has so many messages, or so many bytes.
@@ -62,7 +61,7 @@ pub(super) async fn retry(config: &Config, mut filter: Filter, most_kept: u64) -
     let Retrying { done, unreadable, .. } = retrying;
     let all_readable = unreadable.map_or(Ok(()), |(count, error)| {
         let left = counted(count, "message");
-        Err(Stop::failure(format!("{left} cannot be retried by this version, and stayed parked: {error}")))
+        Err(Stop::failure(format!("{left} stayed parked, and cannot be retried {error}")))
     });
     let exit = conclude(pass, "retried", done, &filter, ended.and(all_readable)).await;
     broker::close(link).await;
@@ -78,8 +77,8 @@ struct Retrying {
     batch: Vec<(u64, Outgoing)>,
     bytes: usize,
     done: u64,
-    /// How many could not be read, and why the first of them.
-    unreadable: Option<(u64, BundleError)>,
+    /// How many cannot be retried, and why the first of them.
+    unreadable: Option<(u64, RetryError)>,
 }
 
 impl Retrying {

@@ -197,6 +197,6 @@ fn explain(failure: Failure, queue: &str) -> Stop {
         Failure::Channel { .. } | Failure::ChannelGone => {
             Stop::failure(format!("cannot read queue \"{queue}\": {failure}"))
         }
-        failure @ Failure::Connection(_) => failure.into(),
+        failure @ (Failure::Connection(_) | Failure::Unreadable(_)) => failure.into(),
     }
 }

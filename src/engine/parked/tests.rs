@@ -1,8 +1,9 @@
 use bytes::Bytes;
 use lapin::types::{AMQPValue, FieldTable};
 
-use super::super::parking::{Cause, bundled, number, park, park_unreadable, text};
+use super::super::parking::{Cause, bundled, number, park, park_unreadable, park_unreadable_message, text};
 use super::*;
+use crate::amqp::sieve::Unreadable;
 use crate::domain::codec::Codec;
 use crate::domain::park::Reason;
 
@@ -114,7 +115,7 @@ fn a_bundle_that_cannot_be_read_is_not_retried() {
     let out = park_unreadable(&props, "?".into(), "not", "leveret.parked", UnixMillis(3_000), 131_072);
     assert_eq!(
         retry(delivered(out), &names(), &Codec::default(), UnixMillis(9)).unwrap_err(),
-        BundleError::NotABundle
+        RetryError::Bundle(BundleError::NotABundle)
     );
 }
 
@@ -166,4 +167,35 @@ fn a_bundle_that_the_broker_moved_from_the_due_queue_keeps_its_due_time() {
     let body = bundle::encode(std::slice::from_ref(&before));
     let props = bundled(FieldTable::default());
     assert_eq!(retried(dead_lettered("leveret.due", &props, body), 1_500), [before]);
+}
+
+#[test]
+fn what_cannot_be_read_is_kept_as_bytes_and_cannot_be_retried() {
+    let message = |properties: Vec<u8>| Unreadable {
+        tag: 1,
+        exchange: b"orders.delayed".to_vec(),
+        routing_key: vec![b'k', 0xff],
+        properties,
+        body: Bytes::from_static(b"body"),
+        fault: "the routing key is not UTF-8".to_owned(),
+    };
+    let park = |properties| {
+        let now = UnixMillis(5_000);
+        delivered(park_unreadable_message(&message(properties), "orders", "leveret.parked", now, 4_096))
+    };
+    let parked = park(vec![0, 0]);
+    assert_eq!(parked.data, b"body");
+    let header = |name| properties::header(&parked.properties, name);
+    assert_eq!(header(header::RAW_PROPERTIES), Some(&AMQPValue::ByteArray(vec![0, 0].into())));
+    assert_eq!(header(header::RAW_ROUTING_KEY), Some(&AMQPValue::ByteArray(vec![b'k', 0xff].into())));
+    let told = Parked::read(&parked, &names());
+    assert_eq!((told.reason.as_str(), told.bridge.as_str()), ("unreadable-message", "orders"));
+    assert_eq!((told.routing_key.as_str(), told.parked_at), ("k\u{fffd}", Some(UnixMillis(5_000))));
+    assert!(told.id.is_some() && told.detail.contains("UTF-8"), "{told:?}");
+    let refused = retry(parked, &names(), &Codec::default(), UnixMillis(6_000));
+    assert_eq!(refused.unwrap_err(), RetryError::UnreadableMessage);
+
+    let without_room = park(vec![0; 4_096]);
+    assert_eq!(properties::header(&without_room.properties, header::RAW_PROPERTIES), None);
+    assert_eq!(Parked::read(&without_room, &names()).reason, "unreadable-message");
 }
