@@ -98,8 +98,7 @@ pub(super) struct Wire {
 impl Wire {
     /// Connects to the first endpoint that answers. `purpose` is shown in the broker's list of connections.
     pub(super) async fn open(config: &AmqpConfig, purpose: &str) -> Result<Self, WireError> {
-        let endpoints =
-            config.endpoints().map_err(|error| ConnectError::Configuration(error.to_string()))?;
+        let endpoints = config.endpoints().map_err(|error| ConnectError::Configuration(error.to_string()))?;
         let name = format!("{} ({purpose})", config.connection_name);
         let mut failures = Vec::new();
         for endpoint in endpoints {
@@ -107,7 +106,9 @@ impl Wire {
             match timeout(limit, Self::open_to(config, &endpoint, &name)).await {
                 Ok(Ok(wire)) => return Ok(wire),
                 Ok(Err(error)) => failures.push(format!("{endpoint}: {error}")),
-                Err(_elapsed) => failures.push(format!("{endpoint}: no answer within {} s", limit.as_secs_f32())),
+                Err(_elapsed) => {
+                    failures.push(format!("{endpoint}: no answer within {} s", limit.as_secs_f32()))
+                }
             }
         }
         Err(ConnectError::Unreachable(failures).into())
@@ -157,11 +158,14 @@ impl Wire {
             return Err(WireError::Unexpected("no connection.open-ok"));
         };
         let open = channel::AMQPMethod::Open(channel::Open {});
-        let AMQPClass::Channel(channel::AMQPMethod::OpenOk(_)) = self.call(AMQPClass::Channel(open)).await? else {
+        let AMQPClass::Channel(channel::AMQPMethod::OpenOk(_)) = self.call(AMQPClass::Channel(open)).await?
+        else {
             return Err(WireError::Unexpected("no channel.open-ok"));
         };
         let select = confirm::AMQPMethod::Select(confirm::Select { nowait: false });
-        let AMQPClass::Confirm(confirm::AMQPMethod::SelectOk(_)) = self.call(AMQPClass::Confirm(select)).await? else {
+        let AMQPClass::Confirm(confirm::AMQPMethod::SelectOk(_)) =
+            self.call(AMQPClass::Confirm(select)).await?
+        else {
             return Err(WireError::Unexpected("no confirm.select-ok"));
         };
         Ok(())
@@ -245,7 +249,9 @@ impl Wire {
             class_id: 0,
             method_id: 0,
         });
-        let AMQPClass::Channel(channel::AMQPMethod::CloseOk(_)) = self.call(AMQPClass::Channel(close)).await? else {
+        let AMQPClass::Channel(channel::AMQPMethod::CloseOk(_)) =
+            self.call(AMQPClass::Channel(close)).await?
+        else {
             return Err(WireError::Unexpected("no channel.close-ok"));
         };
         let close = AMQPMethod::Close(connection::Close {

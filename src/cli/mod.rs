@@ -10,6 +10,7 @@ mod print;
 mod properties;
 mod publish;
 mod run;
+mod stack;
 mod status;
 mod validate;
 
@@ -93,12 +94,14 @@ impl ConfigArgs {
 /// Runs the command line and returns the process's exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    // The parser itself prints help, and usage errors with code 2.
-    let exit = dispatch(Cli::parse().command).unwrap_or_else(|stop| {
-        output::complain(&stop.why);
-        stop.exit
-    });
-    exit.into()
+    stack::with_room(|| {
+        // The parser itself prints help, and usage errors with code 2.
+        let exit = dispatch(Cli::parse().command).unwrap_or_else(|stop| {
+            output::complain(&stop.why);
+            stop.exit
+        });
+        exit.into()
+    })
 }
 
 fn dispatch(command: Command) -> Outcome {

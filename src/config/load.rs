@@ -17,6 +17,15 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
         .filter(|(name, _)| name.starts_with(env::PREFIX))
 }
 
+/// The standard library's variable for the stack of threads, in bytes.
+pub const THREAD_STACK: &str = "RUST_MIN_STACK";
+
+/// Whether the environment says how large the stack of threads is.
+#[must_use]
+pub fn has_thread_stack() -> bool {
+    std::env::var_os(THREAD_STACK).is_some()
+}
+
 /// The file that the configuration is in: `path`, else the one that `LEVERET_CONFIG` names, else none.
 pub fn file(path: Option<&Path>, mut env: impl Iterator<Item = (String, String)>) -> Option<PathBuf> {
     let mut named = || env.find(|(name, text)| name == env::FILE && !text.is_empty());

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 pub use amqp::{AmqpConfig, EndpointsError, Host, HostsSource, TlsConfig, TlsConflict, UriSource};
 pub use choice::{Compression, DeliveredHeader, EntryKind, LogFormat, Ordering, QueueType, Unroutable};
-pub use load::{environment, file, load};
+pub use load::{THREAD_STACK, environment, file, has_thread_stack, load};
 pub use pattern::ExchangePattern;
 pub use problem::{ConfigErrors, Problem};
 pub use schema::json_schema;

@@ -23,7 +23,8 @@ pub(super) async fn run(engine: &Engine) -> bool {
     };
     error!(
         parked,
-        why, "cannot park what cannot be read; if this goes on, take the message out: see Limits in the README"
+        why,
+        "cannot park what cannot be read; if this goes on, take the message out: see Limits in the README"
     );
     false
 }

@@ -30,6 +30,7 @@ mod lost_queues;
 mod ordering;
 mod parked;
 mod policies;
+mod unreadable_messages;
 
 use std::process::ExitCode;
 
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         ordering::CASES,
         parked::CASES,
         policies::CASES,
+        unreadable_messages::CASES,
     ];
     modules.extend(fidelity::CASES);
     harness::runner::run(&modules)

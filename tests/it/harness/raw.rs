@@ -113,8 +113,24 @@ impl RawClient {
         properties: &RawProperties,
         body: &[u8],
     ) -> Result<(), String> {
+        self.publish_bytes(exchange, key.as_bytes(), properties, body).await
+    }
+
+    /// As [`Self::try_publish`], with a routing key that need not be text.
+    pub(crate) async fn publish_bytes(
+        &mut self,
+        exchange: &str,
+        key: &[u8],
+        properties: &RawProperties,
+        body: &[u8],
+    ) -> Result<(), String> {
         let mut publish = Arguments::default();
-        publish.bytes(&[0, 0]).short(exchange).short(key).bytes(&[0]);
+        publish
+            .bytes(&[0, 0])
+            .short(exchange)
+            .bytes(&[u8::try_from(key.len()).unwrap()])
+            .bytes(key)
+            .bytes(&[0]);
         self.send(CHANNEL, BASIC_PUBLISH, &publish).await;
         let mut header = Vec::new();
         header.extend(BASIC_PUBLISH.0.to_be_bytes());
