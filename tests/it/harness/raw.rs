@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::broker::Address;
 use super::table::RawProperties;
 
-const REPLY_LIMIT: Duration = Duration::from_secs(20);
+const REPLY_LIMIT: Duration = Duration::from_secs(60);
 const CHANNEL: u16 = 1;
 const FRAME_END: u8 = 0xce;
 /// What every broker accepts for an answer to its tuning.
