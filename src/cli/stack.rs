@@ -37,3 +37,41 @@ fn start_anew() {
         let _ = Command::new(program).arg0(name).args(arguments).env(config::THREAD_STACK, ROOM).exec();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amqp::properties;
+
+    /// The deepest table or array that fits the bytes; `level` is what a level writes before its length.
+    fn nested(bytes: usize, level: &[u8]) -> Vec<u8> {
+        let size = level.len() + 4;
+        (0..bytes / size)
+            .rev()
+            .flat_map(|below| {
+                let length = u32::try_from(below * size).unwrap().to_be_bytes();
+                [level, &length].concat()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn there_is_room_for_the_deepest_nesting_of_a_frame() {
+        const FRAME: usize = 131_072;
+        const HEADERS: [u8; 2] = (1_u16 << 13).to_be_bytes();
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap().to_be_bytes();
+        let tables = nested(FRAME, &[0, b'F']);
+        let arrays = [&[0], nested(FRAME, b"A").as_slice()].concat();
+        for fields in [tables, arrays] {
+            let raw = [&HEADERS, length(&fields).as_slice(), &fields].concat();
+            let work = move || {
+                let props = properties::decode(&raw).expect("the test's properties are wrong");
+                let copy = props.clone();
+                drop(props);
+                assert_eq!(properties::encode(&copy), raw);
+            };
+            let room = ROOM.parse().unwrap();
+            thread::Builder::new().stack_size(room).spawn(work).unwrap().join().unwrap();
+        }
+    }
+}
