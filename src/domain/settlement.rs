@@ -3,7 +3,7 @@
 //!
 //! Knows delivery tags of one channel, in the order in which they came.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// An acknowledgement to send.
@@ -15,18 +15,13 @@ pub struct Ack {
     pub multiple: bool,
 }
 
-#[derive(Debug)]
-struct Entry {
-    tag: u64,
-    size: usize,
-    settled: Option<Instant>,
-    acked: bool,
-}
-
-/// Deliveries that are not yet acknowledged.
+/// Deliveries that are not yet acknowledged; those that are take no memory.
 #[derive(Debug, Default)]
 pub struct Settlement {
-    entries: VecDeque<Entry>,
+    /// Sizes of those that are not settled, by tag.
+    unsettled: BTreeMap<u64, usize>,
+    /// When those that are settled became so, by tag.
+    owed: BTreeMap<u64, Instant>,
     bytes: usize,
 }
 
@@ -34,61 +29,59 @@ impl Settlement {
     /// A delivery came, of `size` bytes. Tags rise.
     pub fn delivered(&mut self, tag: u64, size: usize) {
         self.bytes += size;
-        self.entries.push_back(Entry { tag, size, settled: None, acked: false });
+        self.unsettled.insert(tag, size);
     }
 
     /// All that a delivery carried is safe elsewhere.
     pub fn settled(&mut self, tag: u64, now: Instant) {
-        let Ok(index) = self.entries.binary_search_by_key(&tag, |entry| entry.tag) else { return };
-        if let Some(entry) = self.entries.get_mut(index)
-            && entry.settled.is_none()
-        {
-            entry.settled = Some(now);
-            self.bytes -= entry.size;
+        if let Some(size) = self.unsettled.remove(&tag) {
+            self.bytes -= size;
+            self.owed.insert(tag, now);
         }
     }
 
     /// Takes the acknowledgements that are due: those in order at once; one that waits behind an unsettled
     /// delivery after `patience`, since that one may still settle and make it part of a `multiple`.
     pub fn take_acks(&mut self, now: Instant, patience: Duration) -> Vec<Ack> {
+        let behind = match self.unsettled.first_key_value() {
+            Some((first, _)) => self.owed.split_off(first),
+            None => BTreeMap::new(),
+        };
+        let in_order = std::mem::replace(&mut self.owed, behind);
         let mut acks = Vec::new();
-        let mut last = None;
-        while let Some(entry) = self.entries.front()
-            && entry.settled.is_some()
-        {
-            // A tag already acknowledged alone must not end a `multiple`: the broker would not know it.
-            if !entry.acked {
-                last = Some(entry.tag);
+        acks.extend(in_order.last_key_value().map(|(tag, _)| Ack { tag: *tag, multiple: true }));
+        self.owed.retain(|tag, settled| {
+            let waits = now.saturating_duration_since(*settled) < patience;
+            if !waits {
+                acks.push(Ack { tag: *tag, multiple: false });
             }
-            self.entries.pop_front();
-        }
-        acks.extend(last.map(|tag| Ack { tag, multiple: true }));
-        for entry in &mut self.entries {
-            let waited = entry.settled.is_some_and(|at| now.saturating_duration_since(at) >= patience);
-            if waited && !entry.acked {
-                entry.acked = true;
-                acks.push(Ack { tag: entry.tag, multiple: false });
-            }
-        }
+            waits
+        });
         acks
     }
 
     /// Whether a settled delivery waits for its acknowledgement.
     #[must_use]
     pub fn owes(&self) -> bool {
-        self.entries.iter().any(|entry| entry.settled.is_some() && !entry.acked)
+        !self.owed.is_empty()
     }
 
     /// Deliveries that are not settled.
     #[must_use]
     pub fn unsettled(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.settled.is_none()).count()
+        self.unsettled.len()
     }
 
     /// Bytes of deliveries that are not settled.
     #[must_use]
     pub fn unsettled_bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Deliveries that are not acknowledged: what the broker counts against the prefetch.
+    #[must_use]
+    pub fn unacknowledged(&self) -> usize {
+        self.unsettled.len() + self.owed.len()
     }
 }
 
@@ -130,6 +123,26 @@ mod tests {
     }
 
     proptest! {
+        /// Whatever waits in front, no more is kept than the broker itself waits for.
+        #[test]
+        fn nothing_is_kept_behind_an_unsettled_delivery(
+            stuck in 1..200u64,
+            last in 200..2_000u64,
+            sizes in 1..1_000usize,
+        ) {
+            let now = Instant::now();
+            let mut settlement = Settlement::default();
+            for tag in 1..=last {
+                settlement.delivered(tag, sizes);
+                if tag != stuck {
+                    settlement.settled(tag, now);
+                    settlement.take_acks(now, Duration::ZERO);
+                }
+                prop_assert!(settlement.unacknowledged() <= 1);
+            }
+            prop_assert_eq!((settlement.unsettled(), settlement.unsettled_bytes()), (1, sizes));
+        }
+
         /// The broker's side of it: every tag is acknowledged exactly once, and never before it is settled.
         #[test]
         fn every_delivery_is_acknowledged_once(
@@ -155,7 +168,7 @@ mod tests {
                     }
                 }
             }
-            prop_assert!(outstanding.iter().all(|tag| settlement.entries.iter().any(|e| e.tag == *tag)));
+            prop_assert!(outstanding.iter().eq(settlement.owed.keys()), "owes what the broker waits for");
             settlement.take_acks(now + PATIENCE, PATIENCE).into_iter().for_each(|ack| {
                 outstanding.retain(|t| !(*t == ack.tag || (ack.multiple && *t < ack.tag)));
             });
