@@ -1,11 +1,14 @@
 //! One connection to the broker: made with fail-over over the endpoints, watched for loss and for blocking.
 
-use std::sync::{Arc, OnceLock};
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use lapin::options::ConfirmSelectOptions;
-use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
+use lapin::tcp::{AMQPUriTcpExt, AsyncTcpStream, OwnedIdentity, OwnedTLSConfig};
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
 use lapin::{Channel, Connection, ConnectionProperties, Event};
 use tokio::sync::watch;
@@ -97,12 +100,56 @@ async fn connect_to(config: &AmqpConfig, endpoint: &Endpoint, name: &str) -> Res
     let tls = if endpoint.tls { tls_config(&config.tls)? } else { OwnedTLSConfig::default() };
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let limit = endpoint.connection_timeout.unwrap_or(config.connect_timeout);
-    let runtime = lapin::runtime::default_runtime().map_err(|error| error.to_string())?;
     let uri = uri(endpoint, config.heartbeat);
-    match timeout(limit, Connection::connect_uri_with_config(uri, properties, tls, runtime)).await {
+    match timeout(limit, open(uri, properties, &tls)).await {
         Ok(Ok(connection)) => Ok(connection),
         Ok(Err(error)) => Err(explain(&error)),
         Err(_elapsed) => Err(format!("no answer within {} s", limit.as_secs_f32())),
+    }
+}
+
+/// Opens the socket here and not in the client, whose thread waits for as long as a silent peer keeps it open: when
+/// this fails or is given up, the socket is hung up, and the thread ends.
+async fn open(
+    uri: AMQPUri,
+    properties: ConnectionProperties,
+    tls: &OwnedTLSConfig,
+) -> lapin::Result<Connection> {
+    let runtime = lapin::runtime::default_runtime()?;
+    let plain = AMQPUri { scheme: AMQPScheme::AMQP, ..uri.clone() };
+    let stream = plain.connect_async(&runtime).await?;
+    let AsyncTcpStream::Plain(socket) = &stream else { return Err(io::Error::other("not plain").into()) };
+    let hang_up = HangUp(Some(socket.get_ref().as_fd().try_clone_to_owned()?.into()));
+    let stream = match uri.scheme {
+        AMQPScheme::AMQP => stream,
+        AMQPScheme::AMQPS => stream.into_tls(&uri.authority.host, tls.as_ref()).await?,
+    };
+    // The client may ask again, after it has lost this one.
+    let stream = Mutex::new(Some(stream));
+    let take = async move |_, _| {
+        let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        stream.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted).into())
+    };
+    let connection = Connection::connector(uri, runtime, take, properties).await?;
+    hang_up.disarm();
+    Ok(connection)
+}
+
+/// Shuts a socket down when dropped, whoever else holds it.
+struct HangUp(Option<TcpStream>);
+
+impl HangUp {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        if let Some(socket) = &self.0 {
+            // What fails here is closed already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -202,7 +249,14 @@ impl Link {
 
     /// A new channel.
     pub async fn channel(&self) -> Result<Channel, Failure> {
-        Ok(self.connection.create_channel().await?)
+        // The client refuses a number whose last channel the broker closed, long after that: the next one is free.
+        for _ in 0..self.connection.configuration().channel_max() {
+            match self.connection.create_channel().await.map_err(Failure::from) {
+                Err(Failure::Channel { .. } | Failure::ChannelGone) => {}
+                opened => return opened,
+            }
+        }
+        Err(Failure::Connection("every channel number of the connection is used up".to_owned()))
     }
 
     /// A new channel whose publishes are confirmed.
@@ -251,3 +305,49 @@ impl Link {
 
 /// A link that several tasks use.
 pub type SharedLink = Arc<Link>;
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const END: Duration = Duration::from_secs(60);
+
+    fn to(address: std::net::SocketAddr) -> AMQPUri {
+        format!("amqp://u:p@{address}").parse().unwrap()
+    }
+
+    /// The client's thread would wait for the peer as long as the socket is open.
+    #[tokio::test]
+    async fn giving_up_on_a_silent_peer_leaves_nothing_behind() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = to(listener.local_addr().unwrap());
+        let tls = OwnedTLSConfig::default();
+        let opening = timeout(Duration::from_secs(1), open(uri, ConnectionProperties::default(), &tls));
+        let (opened, peer) = tokio::join!(opening, listener.accept());
+        assert!(opened.is_err(), "a silent peer is not a broker");
+        let (mut peer, mut header) = (peer.unwrap().0, Vec::new());
+        timeout(END, peer.read_to_end(&mut header)).await.expect("the connection ends").unwrap();
+        assert_eq!(header, b"AMQP\x00\x00\x09\x01");
+        #[cfg(target_os = "linux")]
+        timeout(END, async {
+            while io_threads() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .expect("the client's thread ends");
+    }
+
+    /// Threads of the client that run, in the whole process: no other test here makes one.
+    #[cfg(target_os = "linux")]
+    fn io_threads() -> usize {
+        std::fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
+            .filter(|name| name.trim() == "lapin-io-loop")
+            .count()
+    }
+}
