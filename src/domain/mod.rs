@@ -11,6 +11,7 @@ pub mod message;
 pub mod packer;
 pub mod park;
 pub mod plan;
+pub mod prefetch;
 pub mod queue;
 pub mod settlement;
 pub mod time;

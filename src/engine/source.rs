@@ -12,7 +12,7 @@ use lapin::{BasicProperties, Channel, Consumer};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::clock;
 use super::consuming::Consuming;
@@ -25,6 +25,7 @@ use crate::domain::bundle::BundleError;
 use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
 use crate::domain::message::{Message, Text};
+use crate::domain::prefetch::{Change, Load, Prefetch};
 use crate::domain::settlement::Settlement;
 
 /// Settled deliveries are gathered this long: one acknowledgement for many.
@@ -101,7 +102,8 @@ pub(super) struct Source {
 struct State {
     channel: Channel,
     settlement: Settlement,
-    prefetch: u16,
+    prefetch: Prefetch,
+    subscriptions: u64,
     settled: UnboundedSender<u64>,
     settlements: UnboundedReceiver<u64>,
     ack_at: Option<Instant>,
@@ -121,9 +123,9 @@ impl Source {
         signals: Signals,
     ) -> Result<(), Failure> {
         let channel = self.link.channel().await?;
-        let mut state = State::new(channel, self.budget.prefetch);
+        let mut state = State::new(channel, self.budget);
         let mut arrivals = Some(arrivals);
-        let mut consumer = Some(self.subscribe(&state).await?);
+        let mut consumer = Some(self.subscribe(&mut state).await?);
         self.consuming.set(true);
         let mut stopping = false;
         loop {
@@ -140,8 +142,8 @@ impl Source {
                         consumer = None;
                         if !stopping && !signals.drain.is_cancelled() {
                             self.consuming.set(false);
-                            consumer = Some(self.resubscribe(&state, &signals.drain).await?);
-                            self.consuming.set(true);
+                            consumer = self.resubscribe(&mut state, &signals.drain).await?;
+                            self.consuming.set(consumer.is_some());
                         }
                     }
                 },
@@ -149,7 +151,9 @@ impl Source {
                 () = signals.drain.cancelled(), if !stopping => {
                     stopping = true;
                     self.consuming.set(false);
-                    self.cancel(&state).await?;
+                    if let Some(consumer) = &consumer {
+                        self.cancel(&state, consumer).await?;
+                    }
                     // What was delivered and not yet read goes back to the queue when the channel closes.
                     consumer = None;
                     arrivals = None;
@@ -157,8 +161,10 @@ impl Source {
                 () = signals.finish.cancelled(), if stopping => break,
             }
             (self.unsettled)(state.settlement.unsettled());
-            if consumer.is_some() && state.settlement.unsettled_bytes() > self.budget.max_bytes {
-                self.wait_for_room(&mut consumer, &mut state, arrivals.as_ref(), &signals).await?;
+            if let (Some(consuming), Some(arrivals)) = (&mut consumer, &arrivals)
+                && let Some(change) = state.prefetch.regulate(state.load())
+            {
+                consumer = self.consume_anew(consuming, change, &mut state, arrivals, &signals.drain).await?;
             }
         }
         state.acknowledge_all().await?;
@@ -174,79 +180,98 @@ impl Source {
         state.channel.basic_qos(1, BasicQosOptions::default()).await?;
         let (queue, options) = (self.queue.as_str().into(), BasicConsumeOptions::default());
         // What it is given goes back to the queue with the channel.
-        let _barrier = state.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
-        Ok(state.channel.close(200, "bye".into()).await?)
+        let barrier = state.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await;
+        match barrier.map_err(Failure::from) {
+            // The queue is gone, and what was to be acknowledged with it.
+            Err(Failure::Channel { .. }) => Ok(()),
+            Err(failure) => Err(failure),
+            Ok(_barrier) => Ok(state.channel.close(200, "bye".into()).await?),
+        }
     }
 
-    async fn subscribe(&self, state: &State) -> Result<Consumer, Failure> {
-        state.channel.basic_qos(state.prefetch, BasicQosOptions::default()).await?;
+    async fn subscribe(&self, state: &mut State) -> Result<Consumer, Failure> {
+        // A tag of its own each time: a quorum queue confuses a consumer with an earlier one of the same tag that
+        // has deliveries left, and older versions of RabbitMQ then close the connection.
+        state.subscriptions += 1;
+        let tag = format!("{}.{}", self.queue, state.subscriptions);
+        state.channel.basic_qos(state.prefetch.current(), BasicQosOptions::default()).await?;
         let (queue, options) = (self.queue.as_str().into(), BasicConsumeOptions::default());
-        Ok(state
-            .channel
-            .basic_consume(queue, self.queue.as_str().into(), options, FieldTable::default())
-            .await?)
+        Ok(state.channel.basic_consume(queue, tag.into(), options, FieldTable::default()).await?)
     }
 
-    async fn cancel(&self, state: &State) -> Result<(), Failure> {
-        Ok(state.channel.basic_cancel(self.queue.as_str().into(), BasicCancelOptions::default()).await?)
+    async fn cancel(&self, state: &State, consumer: &Consumer) -> Result<(), Failure> {
+        Ok(state.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default()).await?)
     }
 
     /// The broker cancelled the consumer: its queue was deleted, or is not available. Unsettled deliveries stay
-    /// valid as long as the channel does.
-    async fn resubscribe(&self, state: &State, drain: &CancellationToken) -> Result<Consumer, Failure> {
+    /// valid as long as the channel does. `None` when it is to stop before the queue is back.
+    async fn resubscribe(
+        &self,
+        state: &mut State,
+        drain: &CancellationToken,
+    ) -> Result<Option<Consumer>, Failure> {
         warn!(
             queue = self.queue,
             "the broker cancelled the consumer: declaring the queue and consuming again"
         );
-        let lost = self.link.lost();
         loop {
             let declared = self.topology.declare(&self.link.channel().await?).await;
             match declared {
                 Ok(()) => {
                     let consumer = self.subscribe(state).await?;
                     info!(queue = self.queue, "consuming again");
-                    return Ok(consumer);
+                    return Ok(Some(consumer));
                 }
                 Err(error) => warn!(queue = self.queue, %error, "cannot consume yet"),
             }
-            tokio::select! {
-                () = tokio::time::sleep(RESUBSCRIBE) => {}
-                () = lost.cancelled() => return Err(self.link.loss()),
-                () = drain.cancelled() => return Err(Failure::Connection("stopping".to_owned())),
+            let again = Instant::now() + RESUBSCRIBE;
+            while Instant::now() < again {
+                if !self.settle(state, Some(again), drain).await? {
+                    return Ok(None);
+                }
             }
         }
     }
 
-    /// Consumes nothing until half of the byte budget is free, then with a prefetch that fits what the messages
-    /// turned out to weigh.
-    async fn wait_for_room(
+    /// Consumes with another prefetch, once there is room. `None` when it is to stop before that.
+    async fn consume_anew(
         &self,
-        consumer: &mut Option<Consumer>,
+        consumer: &mut Consumer,
+        change: Change,
         state: &mut State,
-        arrivals: Option<&UnboundedSender<Arrival>>,
-        signals: &Signals,
-    ) -> Result<(), Failure> {
-        self.cancel(state).await?;
+        arrivals: &UnboundedSender<Arrival>,
+        drain: &CancellationToken,
+    ) -> Result<Option<Consumer>, Failure> {
+        debug!(queue = self.queue, prefetch = change.prefetch, "changing the prefetch");
+        self.cancel(state, consumer).await?;
         // What was on its way before the broker heard of the cancel.
-        while let Some(delivery) = next(consumer).await {
-            if let Some(arrivals) = arrivals {
-                self.take(delivery?, state, arrivals);
+        while let Some(delivery) = consumer.next().await {
+            self.take(delivery?, state, arrivals);
+        }
+        while state.settlement.unsettled_bytes() > change.resume_at {
+            if !self.settle(state, None, drain).await? {
+                return Ok(None);
             }
         }
-        *consumer = None;
-        let average = state.settlement.unsettled_bytes() / state.settlement.unsettled().max(1);
-        let fitting = self.budget.max_bytes / average.max(1);
-        state.prefetch = u16::try_from(fitting).unwrap_or(u16::MAX).clamp(1, self.budget.prefetch);
+        Ok(Some(self.subscribe(state).await?))
+    }
+
+    /// Handles what is settled next, while nothing is consumed, or waits until then. Whether to go on.
+    async fn settle(
+        &self,
+        state: &mut State,
+        until: Option<Instant>,
+        drain: &CancellationToken,
+    ) -> Result<bool, Failure> {
         let lost = self.link.lost();
-        while state.settlement.unsettled_bytes() > self.budget.max_bytes / 2 {
-            tokio::select! {
-                wake = state.wake() => state.woken(wake).await?,
-                () = lost.cancelled() => return Err(self.link.loss()),
-                () = signals.drain.cancelled() => return Ok(()),
-            }
+        tokio::select! {
+            wake = state.wake() => state.woken(wake).await?,
+            () = wait_until(until) => {}
+            () = lost.cancelled() => return Err(self.link.loss()),
+            () = drain.cancelled() => return Ok(false),
         }
-        *consumer = Some(self.subscribe(state).await?);
-        Ok(())
+        (self.unsettled)(state.settlement.unsettled());
+        Ok(true)
     }
 
     fn take(&self, delivery: Delivery, state: &mut State, arrivals: &UnboundedSender<Arrival>) {
@@ -266,9 +291,26 @@ impl Source {
 }
 
 impl State {
-    fn new(channel: Channel, prefetch: u16) -> Self {
+    fn new(channel: Channel, budget: Budget) -> Self {
         let (settled, settlements) = mpsc::unbounded_channel();
-        Self { channel, settlement: Settlement::default(), prefetch, settled, settlements, ack_at: None }
+        let prefetch = Prefetch::new(budget.prefetch, budget.max_bytes);
+        Self {
+            channel,
+            settlement: Settlement::default(),
+            prefetch,
+            subscriptions: 0,
+            settled,
+            settlements,
+            ack_at: None,
+        }
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            unacknowledged: self.settlement.unacknowledged(),
+            unsettled: self.settlement.unsettled(),
+            bytes: self.settlement.unsettled_bytes(),
+        }
     }
 
     /// Waits for settled deliveries, or for the moment to acknowledge them. Cancel-safe.
