@@ -267,8 +267,8 @@ mod tests {
     }
 
     /// Properties with `sane` in them, which is then made what is no UTF-8.
-    fn broken(props: BasicProperties) -> Vec<u8> {
-        let mut raw = properties::encode(&props).to_vec();
+    fn broken(props: &BasicProperties) -> Vec<u8> {
+        let mut raw = properties::encode(props).to_vec();
         let at = raw.windows(4).position(|bytes| bytes == b"sane").unwrap();
         raw[at] = 0xff;
         raw
@@ -291,7 +291,7 @@ mod tests {
         let fine = properties::encode(&BasicProperties::default());
         assert!(fault(&get_ok(&[0xff]), &fine).unwrap().contains("routing key"));
         let props = BasicProperties::default().with_headers(headers()).with_timestamp(1).with_priority(1);
-        let found = |props| fault(&get_ok(b"k"), &broken(props)).unwrap();
+        let found = |props: BasicProperties| fault(&get_ok(b"k"), &broken(&props)).unwrap();
         assert!(found(props.clone().with_message_id("sane".into())).contains("message_id"));
         assert!(found(props.clone().with_cluster_id("sane".into())).contains("cluster_id"));
         let mut table = headers();

@@ -11,7 +11,9 @@ use crate::harness::client::Client;
 use crate::harness::eventually;
 use crate::harness::leveret::{Leveret, Setup};
 use crate::harness::messages::{LIMIT, publish_numbered, take_numbered};
+use crate::harness::raw::RawClient;
 use crate::harness::runner::{Case, cases};
+use crate::harness::table::RawProperties;
 use crate::harness::vhost::Vhost;
 
 pub(crate) const CASES: &[Case] = cases![shared:; own_node: connections_are_encrypted_and_authenticated];
@@ -67,6 +69,11 @@ async fn delivers(vhost: &Vhost) {
     client.declare_queue("q", FieldTable::default()).await;
     publish_numbered(&client, "delay", 100, 0..2, |_| "q".to_owned()).await;
     take_numbered(&mut client.consume("q").await, 0..2).await;
+    // What the client library cannot read is found over a connection of another kind, which must be encrypted too.
+    let mut raw = RawClient::connect(vhost.address(), vhost.name()).await;
+    raw.publish_bytes("delay", &[0xff], &RawProperties::default(), b"unreadable").await.unwrap();
+    let parked = client.consume("leveret.parked").await.next(LIMIT).await;
+    assert_eq!(parked.delivery.data, b"unreadable");
 }
 
 async fn is_refused(leveret: &Leveret, word: &str) {
