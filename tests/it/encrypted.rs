@@ -58,6 +58,7 @@ async fn connections_are_encrypted_and_authenticated(broker: &Broker) {
     let nameless = format!("amqps://127.0.0.1:{port}/{}", vhost.name());
     let leveret = Leveret::start(&nameless, &external((&client.cert, &client.key))).await;
     delivers(&vhost).await;
+    rescues(&vhost).await;
     drop(leveret);
     let forged = stranger.issue("hare");
     let setup = Setup::new(&nameless).config(&external((&forged.cert, &forged.key)));
@@ -69,11 +70,14 @@ async fn delivers(vhost: &Vhost) {
     client.declare_queue("q", FieldTable::default()).await;
     publish_numbered(&client, "delay", 100, 0..2, |_| "q".to_owned()).await;
     take_numbered(&mut client.consume("q").await, 0..2).await;
-    // What the client library cannot read is found over a connection of another kind, which must be encrypted too.
+}
+
+/// What the client library cannot read is found over a connection of another kind, which must be encrypted too.
+async fn rescues(vhost: &Vhost) {
     let mut raw = RawClient::connect(vhost.address(), vhost.name()).await;
     raw.publish_bytes("delay", &[0xff], &RawProperties::default(), b"unreadable").await.unwrap();
-    let parked = client.consume("leveret.parked").await.next(LIMIT).await;
-    assert_eq!(parked.delivery.data, b"unreadable");
+    let parked = eventually("it is parked", LIMIT, async || raw.get("leveret.parked").await).await;
+    assert_eq!(parked.body, b"unreadable");
 }
 
 async fn is_refused(leveret: &Leveret, word: &str) {
