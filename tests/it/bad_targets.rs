@@ -96,7 +96,7 @@ async fn a_target_may_go_while_messages_wait(broker: &Broker) {
     publish_numbered(&client, "bad.delayed", 0, 0..10, |_| "k".to_owned()).await;
     take_numbered(&mut inbox, 0..10).await;
 
-    publish_numbered(&client, "bad.delayed", 1500, 0..100, |_| "k".to_owned()).await;
+    publish_numbered(&client, "bad.delayed", 3000, 0..100, |_| "k".to_owned()).await;
     wait_for_metric(&leveret, "leveret_messages_accepted_total", &[("bridge", "bad")], 110.0).await;
     vhost.delete_exchange("bad.target");
     let mut parked = client.consume("leveret.parked").await;

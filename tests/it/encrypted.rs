@@ -67,9 +67,11 @@ async fn connections_are_encrypted_and_authenticated(broker: &Broker) {
 
 async fn delivers(vhost: &Vhost) {
     let client = Client::connect(&vhost.uri()).await;
-    client.declare_queue("q", FieldTable::default()).await;
-    publish_numbered(&client, "delay", 100, 0..2, |_| "q".to_owned()).await;
-    take_numbered(&mut client.consume("q").await, 0..2).await;
+    // A queue of its own, for which no earlier consumer is left.
+    let queue = format!("q-{}", fastrand::u64(..));
+    client.declare_queue(&queue, FieldTable::default()).await;
+    publish_numbered(&client, "delay", 100, 0..2, |_| queue.clone()).await;
+    take_numbered(&mut client.consume(&queue).await, 0..2).await;
 }
 
 /// What the client library cannot read is found over a connection of another kind, which must be encrypted too.

@@ -143,7 +143,9 @@ async fn wait_for_warnings(leveret: &Leveret, count: usize) {
 
 async fn delivers(vhost: &Vhost) {
     let client = Client::connect(&vhost.uri()).await;
-    client.declare_queue("q", lapin::types::FieldTable::default()).await;
-    client.publish("orders.delayed", "q", delayed(200), b"hare").await;
-    assert_eq!(client.consume("q").await.next(LIMIT).await.delivery.data, b"hare");
+    // A queue of its own, for which no earlier consumer is left.
+    let queue = format!("q-{}", fastrand::u64(..));
+    client.declare_queue(&queue, lapin::types::FieldTable::default()).await;
+    client.publish("orders.delayed", &queue, delayed(200), b"hare").await;
+    assert_eq!(client.consume(&queue).await.next(LIMIT).await.delivery.data, b"hare");
 }

@@ -19,7 +19,7 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 use lapin::{Channel, Consumer};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::super::broker;
 use super::super::exit::Stop;
@@ -38,6 +38,12 @@ const QUIET: Duration = Duration::from_millis(500);
 /// After so many quiet times in which something was left, the broker is not going to deliver it.
 const PATIENCE: u32 = 20;
 
+/// How long, at the end, the broker may take for what it was told.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// Pause between two looks at whether it has.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// A pass under way.
 pub(super) struct Pass {
     link: Link,
@@ -54,6 +60,8 @@ pub(super) struct Pass {
     most_kept: usize,
     /// Ready in the queue at the start.
     pub(super) ready: u64,
+    /// Consumers of the queue at the start: other passes.
+    others: u32,
 }
 
 impl Pass {
@@ -74,18 +82,20 @@ impl Pass {
             unseen: 0,
             most_kept: usize::try_from(most_kept).unwrap_or(usize::MAX),
             ready: 0,
+            others: 0,
         };
-        pass.ready = pass.count().await?;
+        (pass.ready, pass.others) = pass.counts().await?;
         pass.unseen = pass.ready;
         Ok(pass)
     }
 
-    /// Messages that are ready in the queue.
-    async fn count(&self) -> Result<u64, Stop> {
+    /// Messages that are ready in the queue, and its consumers.
+    async fn counts(&self) -> Result<(u64, u32), Stop> {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let name = self.queue.as_str().into();
         let queue = self.channel.queue_declare(name, options, FieldTable::default()).await;
-        Ok(queue.map_err(|error| explain(error.into(), &self.queue))?.message_count().into())
+        let queue = queue.map_err(|error| explain(error.into(), &self.queue))?;
+        Ok((queue.message_count().into(), queue.consumer_count()))
     }
 
     /// The next message. It is kept, unless it is [removed](Self::remove).
@@ -119,7 +129,7 @@ impl Pass {
                 }
                 Err(_elapsed) => quiet += 1,
             }
-            if self.count().await? == 0 {
+            if self.counts().await?.0 == 0 {
                 return Ok(None);
             }
             if quiet == PATIENCE {
@@ -182,9 +192,24 @@ impl Pass {
             let options = BasicNackOptions { multiple: true, requeue: true };
             self.channel.basic_nack(last, options).await.map_err(Failure::from)?;
         }
+        self.wait_until_settled().await?;
         self.channel.close(200, "done".into()).await.map_err(Failure::from)?;
         broker::close(self.link).await;
         Ok(())
+    }
+
+    /// The broker holds back acknowledgements of a quorum queue where more than a few dozen are on their way, and
+    /// forgets them when their channel is closed: removed messages would come back. A cancelled consumer counts until
+    /// the queue has heard of the last message that it had.
+    async fn wait_until_settled(&self) -> Result<(), Stop> {
+        let settling = async {
+            while self.counts().await?.1 > self.others {
+                sleep(LOOK).await;
+            }
+            Ok(())
+        };
+        // Somebody else's consumer that has come meanwhile counts as well: then the time has to do.
+        timeout(SETTLING, settling).await.unwrap_or(Ok(()))
     }
 }
 

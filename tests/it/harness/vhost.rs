@@ -89,6 +89,13 @@ impl Vhost {
         })
     }
 
+    /// The queues that hold something, with how much.
+    pub(crate) fn depths(&self) -> Vec<(String, u64)> {
+        let queues = self.management.find(&format!("/queues/{}", self.name)).unwrap();
+        let depth = |queue: &Value| Some((queue["name"].as_str()?.to_owned(), queue["messages"].as_u64()?));
+        queues.as_array().unwrap().iter().filter_map(depth).filter(|(_, messages)| *messages > 0).collect()
+    }
+
     /// The names of its queues.
     pub(crate) fn queue_names(&self) -> Vec<String> {
         let queues = self.management.find(&format!("/queues/{}", self.name)).unwrap();
