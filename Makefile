@@ -25,6 +25,7 @@ test: setup-test ## Set up and pass every test, on the installed RabbitMQ.
 # An external broker, given by its URI, needs no RabbitMQ here.
 setup-test:
 	scripts/setup-toolchain
+	scripts/setup-test-tools
 ifeq ($(LEVERET_TEST_AMQP_URI),)
 ifneq ($(findstring installed,$(LEVERET_TEST_BROKERS)),)
 	scripts/setup-broker

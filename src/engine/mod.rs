@@ -1,6 +1,6 @@
 //! Joins the domain and AMQP: intake, packing, holding, delivery, settling.
 //!
-//! A [`session`] lives as long as its connections; this module starts one after another until told to stop.
+//! A session lives as long as its connections; this module starts one after another until told to stop.
 
 mod clock;
 mod consuming;
