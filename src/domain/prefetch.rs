@@ -39,6 +39,12 @@ impl Prefetch {
         Self { current: START.min(most), most, max_bytes }
     }
 
+    /// Always this many, whatever they weigh.
+    #[must_use]
+    pub fn fixed(prefetch: u16) -> Self {
+        Self { current: prefetch, most: prefetch, max_bytes: usize::MAX }
+    }
+
     /// What to consume with now.
     #[must_use]
     pub fn current(&self) -> u16 {
@@ -96,6 +102,14 @@ mod tests {
         let mut prefetch = Prefetch::new(1_000, 64 * MIB);
         assert_eq!(prefetch.current(), 32);
         assert_eq!(settle_down(&mut prefetch, 1_000), [64, 128, 256, 512, 1_000]);
+    }
+
+    #[test]
+    fn what_is_fixed_never_changes() {
+        let mut prefetch = Prefetch::fixed(500);
+        assert_eq!(prefetch.current(), 500);
+        assert_eq!(settle_down(&mut prefetch, 1), Vec::<u16>::new());
+        assert_eq!(settle_down(&mut prefetch, 100 * MIB), Vec::<u16>::new());
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::admin::health::Condition;
 use crate::amqp::connection::{self, ConnectError, Link, SharedLink};
 use crate::amqp::failure::Failure;
 use crate::amqp::topology::{DeclareError, Names};
+use crate::config::Ordering;
 use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
 use crate::domain::packer::{Limits, Packer, Stay};
@@ -184,8 +185,9 @@ fn start_sources(
 ) {
     let config = &engine.config;
     let names = Names::new(&config.namespace);
-    let due_budget = Budget { prefetch: config.hold.prefetch, max_bytes: config.hold.max_bytes };
-    let ingress_budget = Budget { prefetch: config.intake.prefetch, max_bytes: config.hold.max_bytes };
+    let max_bytes = (config.ordering == Ordering::Parallel).then_some(config.hold.max_bytes);
+    let due_budget = Budget { prefetch: config.hold.prefetch, max_bytes };
+    let ingress_budget = Budget { prefetch: config.intake.prefetch, max_bytes };
     let mut start =
         |queue: String, kind: Kind, budget: Budget, unsettled: Box<dyn Fn(usize) + Send + Sync>| {
             let consuming = engine.consuming.follow();

@@ -74,8 +74,9 @@ pub(super) enum Kind {
 pub(super) struct Budget {
     /// Most unsettled deliveries.
     pub(super) prefetch: u16,
-    /// Unsettled bytes at which no more is taken until half of them are settled.
-    pub(super) max_bytes: usize,
+    /// Unsettled bytes at which no more is taken until half of them are settled. `None` where the consumer must stay the
+    /// one that it is: to replace a single active consumer is to hand the queue to another replica.
+    pub(super) max_bytes: Option<usize>,
 }
 
 /// When to stop.
@@ -293,7 +294,10 @@ impl Source {
 impl State {
     fn new(channel: Channel, budget: Budget) -> Self {
         let (settled, settlements) = mpsc::unbounded_channel();
-        let prefetch = Prefetch::new(budget.prefetch, budget.max_bytes);
+        let prefetch = budget.max_bytes.map_or_else(
+            || Prefetch::fixed(budget.prefetch),
+            |max_bytes| Prefetch::new(budget.prefetch, max_bytes),
+        );
         Self {
             channel,
             settlement: Settlement::default(),

@@ -67,7 +67,8 @@ async fn a_replica_is_frozen_until_the_broker_gives_it_up(broker: &Broker) {
     let load = Load::start(ledger, &uri, 200, random_delays("q", 0..1_500));
     random_pause(500..1_000).await;
     frozen.sigstop();
-    // What the frozen one had goes to the other.
+    // The broker goes on giving it its share, until it gives it up; then all that goes to the other.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let owed = ledger.published_count();
     eventually("the other replica delivers all", LIMIT, async || {
         (ledger.arrived_count() >= owed).then_some(())
