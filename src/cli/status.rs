@@ -132,25 +132,9 @@ async fn version(config: &Config) -> Option<Result<String, String>> {
 }
 
 fn client(config: &Config, management: &ManagementConfig) -> Result<ManagementClient, String> {
-    let (username, password) = match (&management.username, &management.password) {
-        (Some(username), Some(password)) => (
-            username.read().map_err(|error| error.to_string())?.expose().to_owned(),
-            password.read().map_err(|error| error.to_string())?,
-        ),
-        _ => {
-            let endpoints = config.amqp.endpoints().map_err(|error| error.to_string())?;
-            let first = endpoints.into_iter().next().ok_or("there is no AMQP endpoint")?;
-            (first.username, first.password)
-        }
-    };
-    let ca = match &management.ca_file {
-        Some(path) => {
-            Some(std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?)
-        }
-        None => None,
-    };
-    ManagementClient::new(&management.url, &username, password.expose(), ca.as_deref(), PATIENCE)
-        .map_err(|error| error.to_string())
+    let endpoints = config.amqp.endpoints().map_err(|error| error.to_string())?;
+    let first = endpoints.first().ok_or("there is no AMQP endpoint")?;
+    ManagementClient::configured(management, first, PATIENCE)
 }
 
 #[cfg(test)]

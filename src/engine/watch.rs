@@ -3,7 +3,6 @@
 //! Depths come from the management API where it is configured, otherwise from the broker over AMQP; policies are
 //! seen through the management API alone.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lapin::options::QueueDeclareOptions;
@@ -14,7 +13,7 @@ use tracing::{info, warn};
 use super::Engine;
 use crate::amqp::connection::Link;
 use crate::amqp::topology::Names;
-use crate::config::{Endpoint, ManagementConfig, SecretSource};
+use crate::config::{Endpoint, ManagementConfig};
 use crate::domain::queue::QueueRole;
 use crate::management::audit::{Conflict, conflicts};
 use crate::management::{ManagementClient, QueueInfo};
@@ -33,7 +32,7 @@ const REQUEST: Duration = Duration::from_secs(10);
 pub(super) async fn audit(engine: &Engine, endpoint: &Endpoint) -> Vec<Conflict> {
     let Some(config) = &engine.config.management else { return Vec::new() };
     let prefix = format!("{}.", engine.config.namespace);
-    let found = match client(config, endpoint) {
+    let found = match ManagementClient::configured(config, endpoint, REQUEST) {
         Ok(client) => client
             .queues_with_policies(&endpoint.vhost, &prefix, POLICY_PATIENCE)
             .await
@@ -69,7 +68,7 @@ async fn by_management(engine: &Engine, config: &ManagementConfig, endpoint: &En
     let mut ticks = interval_at(Instant::now() + config.interval, config.interval);
     loop {
         ticks.tick().await;
-        let queues = match client(config, endpoint) {
+        let queues = match ManagementClient::configured(config, endpoint, REQUEST) {
             Ok(client) => client.queues(&endpoint.vhost, &prefix).await.map_err(|error| error.to_string()),
             Err(error) => Err(error),
         };
@@ -132,24 +131,4 @@ async fn by_amqp(engine: &Engine, link: &Link) {
             }
         }
     }
-}
-
-/// A client with the management credentials, or with those of the AMQP connection; secrets are read anew.
-fn client(config: &ManagementConfig, endpoint: &Endpoint) -> Result<ManagementClient, String> {
-    let read = |source: &SecretSource| source.read().map_err(|error| error.to_string());
-    let username = config.username.as_ref().map(read).transpose()?;
-    let password = config.password.as_ref().map(read).transpose()?;
-    let ca = config.ca_file.as_deref().map(read_file).transpose()?;
-    ManagementClient::new(
-        &config.url,
-        username.as_ref().map_or(endpoint.username.as_str(), |secret| secret.expose()),
-        password.as_ref().unwrap_or(&endpoint.password).expose(),
-        ca.as_deref(),
-        REQUEST,
-    )
-    .map_err(|error| error.to_string())
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }

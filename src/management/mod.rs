@@ -3,6 +3,7 @@
 
 pub mod audit;
 mod client;
+mod configured;
 mod error;
 #[cfg(test)]
 mod fake;
