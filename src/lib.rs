@@ -9,10 +9,12 @@
 //! - [`management`]: RabbitMQ's management API, for auditing policies and measuring queues.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`telemetry`]: names every metric, sets up logs.
+//! - [`bench`]: measuring, for the command `bench`.
 //! - [`cli`]: the commands.
 
 pub mod admin;
 pub mod amqp;
+pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod domain;
