@@ -117,8 +117,12 @@ impl Lagging {
     }
 }
 
-/// Hands the whole batch to the client before waiting, so that it is written with few system calls.
-async fn write(channel: &Channel, batch: &[Outgoing]) -> (Vec<(usize, PublisherConfirm)>, Option<Failure>) {
+/// Hands the whole batch to the client before waiting, so that it is written with few system calls. Each confirm comes
+/// with the position of its message in the batch.
+pub async fn write(
+    channel: &Channel,
+    batch: &[Outgoing],
+) -> (Vec<(usize, PublisherConfirm)>, Option<Failure>) {
     let mut writes = Vec::with_capacity(batch.len());
     for message in batch {
         let options = BasicPublishOptions { mandatory: message.mandatory, ..Default::default() };

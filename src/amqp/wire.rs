@@ -93,6 +93,19 @@ pub(super) struct Wire {
     stream: BufReader<Box<dyn Stream>>,
     /// Largest frame that both sides accept, in bytes.
     pub(super) frame_max: usize,
+    /// What the broker calls itself: product and version.
+    pub(super) server: String,
+}
+
+/// What the broker calls itself: product and version.
+///
+/// # Errors
+/// Where no endpoint can be connected to.
+pub async fn server(config: &AmqpConfig) -> Result<String, WireError> {
+    let wire = Wire::open(config, "version").await?;
+    let server = wire.server.clone();
+    wire.close().await?;
+    Ok(server)
 }
 
 impl Wire {
@@ -121,16 +134,18 @@ impl Wire {
         let uri = uri(endpoint, config.heartbeat);
         let stream = uri.connect_with_config_async(tls.as_ref(), &runtime).await?;
         let stream: Box<dyn Stream> = Box::new(stream.compat());
-        let mut wire = Self { stream: BufReader::new(stream), frame_max: 0 };
+        let mut wire = Self { stream: BufReader::new(stream), frame_max: 0, server: String::new() };
         wire.shake_hands(endpoint, name).await?;
         Ok(wire)
     }
 
     async fn shake_hands(&mut self, endpoint: &Endpoint, name: &str) -> Result<(), WireError> {
         self.write(b"AMQP\0\0\x09\x01").await?;
-        let AMQPClass::Connection(AMQPMethod::Start(_)) = self.method().await? else {
+        let AMQPClass::Connection(AMQPMethod::Start(start)) = self.method().await? else {
             return Err(WireError::Unexpected("no connection.start"));
         };
+        let said = |name| start.server_properties.inner().get(name).and_then(properties::text);
+        self.server = [said("product"), said("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
         let (mechanism, response) = if endpoint.external_auth {
             ("EXTERNAL", String::new())
         } else {

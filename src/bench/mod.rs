@@ -1,6 +1,17 @@
-//! Measuring delayed messages: what comes, how late, and at which cost. Leveret and what people would use instead are
-//! measured by the same code.
+//! Measures a broker with and without Leveret: publishes at a steady rate, consumes, and tells how late messages came
+//! and what that cost. Of several schemes, so that a figure never stands without what it is compared with.
 
+mod collecting;
 pub mod figure;
+pub mod load;
+
+mod progress;
+mod publishing;
+pub mod relay;
 pub mod report;
+mod run;
+pub mod scheme;
 pub mod tally;
+mod usage;
+
+pub use self::run::{BenchError, Plan, run};

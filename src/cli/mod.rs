@@ -1,5 +1,6 @@
 //! The commands. Data goes to standard output, logs and errors go to standard error.
 
+mod bench;
 mod broker;
 mod exit;
 mod healthcheck;
@@ -69,6 +70,12 @@ enum Command {
     /// List, retry or discard messages that could not be delivered
     #[command(subcommand, after_help = parked::EXAMPLES)]
     Parked(parked::ParkedCommand),
+    /// Measure a broker: how late messages come, and what that costs, with Leveret and with other schemes
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(Box<bench::BenchArgs>),
+    /// The relay of `bench --scheme relay`
+    #[command(name = crate::bench::relay::COMMAND, hide = true)]
+    BenchRelay(bench::RelayArgs),
 }
 
 /// Where the configuration is.
@@ -114,6 +121,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Healthcheck(args) => healthcheck::run(&args),
         Command::Parked(command) => parked::run(command),
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchRelay(args) => bench::relay(&args),
     }
 }
 

@@ -2,4 +2,4 @@
 
 pub mod logs;
 pub mod metrics;
-mod process;
+pub(crate) mod process;

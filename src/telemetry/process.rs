@@ -1,4 +1,4 @@
-//! What the process itself uses, read from `/proc/self`. Knows no metric's name; elsewhere than on Linux it knows nothing.
+//! What a process uses, read from `/proc`. Knows no metric's name; elsewhere than on Linux it knows nothing.
 
 use std::fs;
 use std::time::Duration;
@@ -9,39 +9,58 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// One reading. A field that could not be read is absent, never zero.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// User and system time of all threads.
-    pub(super) cpu: Option<Duration>,
+    pub(crate) cpu: Option<Duration>,
     /// Resident memory, in bytes.
-    pub(super) resident_bytes: Option<u64>,
+    pub(crate) resident_bytes: Option<u64>,
+    /// The most that it ever was, in bytes.
+    pub(crate) resident_peak_bytes: Option<u64>,
+    /// Bytes that it had written to disks; of another user's process they are not told.
+    pub(crate) written_bytes: Option<u64>,
     /// Virtual memory, in bytes.
-    pub(super) virtual_bytes: Option<u64>,
+    pub(crate) virtual_bytes: Option<u64>,
     /// Threads.
-    pub(super) threads: Option<u64>,
+    pub(crate) threads: Option<u64>,
     /// Open file descriptors.
-    pub(super) open_fds: Option<u64>,
+    pub(crate) open_fds: Option<u64>,
     /// How many file descriptors may be open.
-    pub(super) max_fds: Option<u64>,
+    pub(crate) max_fds: Option<u64>,
     /// When the process started, since the Unix epoch.
-    pub(super) started: Option<Duration>,
+    pub(crate) started: Option<Duration>,
 }
 
-/// Reads the process's usage. Takes well under a millisecond and touches no disk.
-pub(super) fn usage() -> Usage {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// Whose usage to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// This process's.
+    Own,
+    /// That of the process with this id.
+    Of(u32),
+}
+
+/// Reads a process's usage. Takes well under a millisecond and touches no disk.
+pub(crate) fn usage(whose: Whose) -> Usage {
+    let folder = match whose {
+        Whose::Own => "/proc/self".to_owned(),
+        Whose::Of(pid) => format!("/proc/{pid}"),
+    };
+    let read = |file: &str| fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
+    let (stat, status) = (read("stat"), read("status"));
     Usage {
         cpu: cpu(&stat),
         resident_bytes: status_field(&status, "VmRSS:").map(kibibytes),
+        resident_peak_bytes: status_field(&status, "VmHWM:").map(kibibytes),
+        written_bytes: status_field(&read("io"), "write_bytes:"),
         virtual_bytes: status_field(&status, "VmSize:").map(kibibytes),
         threads: status_field(&status, "Threads:"),
-        open_fds: open_fds(),
-        max_fds: fs::read_to_string("/proc/self/limits").ok().as_deref().and_then(max_fds),
+        open_fds: open_fds(&folder, whose),
+        max_fds: max_fds(&read("limits")),
         started: fs::read_to_string("/proc/stat").ok().and_then(|system| started(&stat, &system)),
     }
 }
 
-/// Field `number` of `/proc/self/stat`, counted from 1 as `proc(5)` does. The second field is the command in
+/// Field `number` of `/proc/PID/stat`, counted from 1 as `proc(5)` does. The second field is the command in
 /// parentheses, which may itself hold spaces and parentheses: count from behind it.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, behind_command) = stat.rsplit_once(')')?;
@@ -70,10 +89,10 @@ fn kibibytes(count: u64) -> u64 {
     count.saturating_mul(1024)
 }
 
-fn open_fds() -> Option<u64> {
-    let listed = fs::read_dir("/proc/self/fd").ok()?.count();
-    // The listing itself holds one descriptor open.
-    u64::try_from(listed).ok()?.checked_sub(1)
+fn open_fds(folder: &str, whose: Whose) -> Option<u64> {
+    let listed = fs::read_dir(format!("{folder}/fd")).ok()?.count();
+    // The listing of the own ones holds one descriptor open itself.
+    u64::try_from(listed).ok()?.checked_sub(u64::from(whose == Whose::Own))
 }
 
 fn max_fds(limits: &str) -> Option<u64> {
@@ -112,7 +131,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn this_process_has_a_usage() {
-        let usage = usage();
+        let usage = usage(Whose::Own);
         assert!(usage.resident_bytes.is_some_and(|bytes| bytes > 100_000), "{usage:?}");
         assert!(usage.threads.is_some_and(|threads| threads >= 1), "{usage:?}");
         assert!(usage.open_fds.is_some_and(|fds| fds >= 3), "{usage:?}");

@@ -71,7 +71,7 @@ impl Exporter {
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = self.handle.render();
-        render_process(&mut text, &process::usage());
+        render_process(&mut text, &process::usage(process::Whose::Own));
         text
     }
 

@@ -1,0 +1,278 @@
+//! One run: declares, publishes and consumes, and makes the report.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::process::Child;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::load::Delays;
+use super::publishing::{Publishing, publish};
+use super::report::{NO_DELAY, Report, Settings, Usage};
+use super::scheme::{Bridge, Scheme, Stage};
+use super::tally::Tally;
+use super::usage::Watched;
+use super::{collecting, progress, relay};
+use crate::amqp::connection::{self, ConnectError, Link};
+use crate::amqp::failure::Failure;
+use crate::amqp::wire;
+use crate::config::{AmqpConfig, QueueType};
+use crate::domain::duration::compact;
+use crate::telemetry::process::Whose;
+
+/// Messages that are only to wait are due after this, and up to twice that.
+const PENDING_DELAY: Duration = Duration::from_secs(6 * 3_600);
+
+/// How often a run looks whether all have come.
+const LOOK: Duration = Duration::from_millis(20);
+
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// What is to be measured.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The broker.
+    pub amqp: AmqpConfig,
+    /// The same for a process of its own, which the scheme relay needs.
+    pub own_process: relay::Origin,
+    /// The scheme.
+    pub scheme: Scheme,
+    /// The bridge, for the scheme leveret.
+    pub bridge: Bridge,
+    /// Messages to measure.
+    pub messages: u64,
+    /// Messages a second; zero for as many as the broker confirms.
+    pub rate: u64,
+    /// Bytes of a body.
+    pub size: usize,
+    /// The delays.
+    pub delays: Delays,
+    /// Messages that wait meanwhile.
+    pub pending: u64,
+    /// The type of the queues that the run declares.
+    pub queue_type: QueueType,
+    /// The broker's process, where it runs on this machine.
+    pub broker_pid: Option<u32>,
+    /// Leveret's process, where it runs on this machine.
+    pub leveret_pid: Option<u32>,
+    /// How long nothing may come, once all is due, before the rest counts as lost.
+    pub patience: Duration,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The broker cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The broker refuses what the scheme needs.
+    #[error("{0}")]
+    Refused(#[from] Failure),
+    /// The relay does not start.
+    #[error("cannot start the relay: {0}")]
+    Relay(#[from] std::io::Error),
+}
+
+/// What several tasks count in.
+pub(super) struct Shared(Mutex<Tally>);
+
+impl Shared {
+    fn new(messages: u64) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Tally::new(usize::try_from(messages).unwrap_or(usize::MAX)))))
+    }
+
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs until all messages have come, or are lost, or `interrupt` is cancelled: then the report is of what was measured
+/// so far.
+///
+/// # Errors
+/// Where nothing could be measured.
+pub async fn run(plan: &Plan, interrupt: &CancellationToken) -> Result<Report, BenchError> {
+    let broker = wire::server(&plan.amqp).await.unwrap_or_else(|_| "unknown".to_owned());
+    let publishing = connection::connect(&plan.amqp, "bench, publish", ()).await?;
+    let consuming = connection::connect(&plan.amqp, "bench, consume", ()).await?;
+    let longest = if plan.pending > 0 { PENDING_DELAY * 2 } else { plan.delays.to + Duration::from_secs(2) };
+    let stage = Stage::new(plan.scheme, plan.queue_type, plan.bridge.clone(), longest);
+    stage
+        .set_up(&consuming.channel().await?, plan.pending > 0)
+        .await
+        .map_err(|failure| explain(plan, failure))?;
+    let mut bench = Bench { plan, stage, broker, shared: Shared::new(plan.messages) };
+    let measured = bench.measure(&publishing, &consuming, interrupt).await;
+    let complete = measured.as_ref().is_ok_and(|report| report.delivered == report.confirmed);
+    // What cannot be taken away now can be deleted by hand: the names begin with leveret-bench.
+    if let Ok(channel) = consuming.channel().await {
+        let _ = bench.stage.tear_down(&channel, complete).await;
+    }
+    publishing.close(CLOSE).await;
+    consuming.close(CLOSE).await;
+    measured
+}
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    stage: Stage,
+    broker: String,
+    shared: Arc<Shared>,
+}
+
+impl Bench<'_> {
+    async fn measure(
+        &mut self,
+        publishing: &Link,
+        consuming: &Link,
+        interrupt: &CancellationToken,
+    ) -> Result<Report, BenchError> {
+        let plan = self.plan;
+        let relay = self.start_relay()?;
+        self.fill(publishing, interrupt).await?;
+        let channel = consuming.channel().await?;
+        let consumer = collecting::consume(&channel, &self.stage.queue).await?;
+        let watched = self.watch(relay.as_ref());
+        let stop = interrupt.child_token();
+        let what = Publishing {
+            stage: &self.stage,
+            queue: &self.stage.queue,
+            delays: plan.delays,
+            messages: plan.messages,
+            rate: plan.rate,
+            size: plan.size,
+        };
+        let confirming = publishing.confirming_channel().await?;
+        let started = Instant::now();
+        let mut took = Duration::ZERO;
+        let all = async {
+            publish(&confirming, what, Some(&self.shared), &stop).await?;
+            took = started.elapsed();
+            self.last().await;
+            Ok(())
+        };
+        let name = plan.scheme.name();
+        let ended = tokio::select! {
+            ended = all => ended,
+            ended = collecting::collect(&channel, consumer, &self.shared) => ended,
+            () = progress::tell(&self.shared, name, plan.messages) => Ok(()),
+            () = interrupt.cancelled() => Ok(()),
+        };
+        progress::done();
+        ended?;
+        let took = if took.is_zero() { started.elapsed() } else { took };
+        Ok(self.report(took, interrupt.is_cancelled(), &watched))
+    }
+
+    fn start_relay(&self) -> Result<Option<Child>, BenchError> {
+        if self.plan.scheme != Scheme::Relay {
+            return Ok(None);
+        }
+        Ok(Some(relay::start(&self.plan.own_process, &self.stage.relayed, &self.stage.queue)?))
+    }
+
+    /// Publishes what is only to wait.
+    async fn fill(&self, link: &Link, interrupt: &CancellationToken) -> Result<(), Failure> {
+        let spread = super::load::Spread::Uniform;
+        let what = Publishing {
+            stage: &self.stage,
+            queue: &self.stage.pending,
+            delays: Delays { from: PENDING_DELAY, to: PENDING_DELAY * 2, spread },
+            messages: self.plan.pending,
+            rate: 0,
+            size: self.plan.size,
+        };
+        let shared = Shared::new(0);
+        let channel = link.confirming_channel().await?;
+        tokio::select! {
+            ended = publish(&channel, what, Some(&shared), interrupt) => ended?,
+            () = progress::tell(&shared, "filling", self.plan.pending) => {}
+        }
+        progress::done();
+        Ok(())
+    }
+
+    fn watch(&self, relay: Option<&Child>) -> [Option<Watched>; 3] {
+        let sidecar = relay.map_or(self.plan.leveret_pid, Child::id);
+        let of = |pid: Option<u32>| pid.and_then(|pid| Watched::begin(Whose::Of(pid)));
+        [of(self.plan.broker_pid), of(sidecar), Watched::begin(Whose::Own)]
+    }
+
+    /// Waits until every confirmed message has come, or nothing has come for too long.
+    async fn last(&self) {
+        let mut before = 0;
+        let mut deadline = Instant::now() + self.plan.delays.to + self.plan.patience;
+        loop {
+            let (delivered, confirmed) = {
+                let tally = self.shared.tally();
+                (tally.count_delivered(), tally.count_confirmed())
+            };
+            let now = Instant::now();
+            if delivered >= confirmed || now > deadline {
+                return;
+            }
+            if delivered > before {
+                before = delivered;
+                deadline = deadline.max(now + self.plan.patience);
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    fn report(&self, took: Duration, interrupted: bool, watched: &[Option<Watched>; 3]) -> Report {
+        let plan = self.plan;
+        let tally = self.shared.tally();
+        let messages = tally.count_delivered();
+        let [broker, leveret, bench] =
+            watched.each_ref().map(|process| process.as_ref().and_then(|process| process.end(messages)));
+        Report {
+            scheme: plan.scheme.name().to_owned(),
+            broker: self.broker.clone(),
+            leveret: env!("CARGO_PKG_VERSION").to_owned(),
+            settings: Settings {
+                messages: plan.messages,
+                rate: plan.rate,
+                size: plan.size,
+                delay: delay_text(plan),
+                spread: plan.delays.spread.name().to_owned(),
+                pending: plan.pending,
+                queue_type: plan.queue_type.as_str().to_owned(),
+            },
+            interrupted,
+            published: tally.count_published(),
+            confirmed: tally.count_confirmed(),
+            publish_rate: tally.count_confirmed() as f64 / took.as_secs_f64().max(1e-9),
+            delivered: messages,
+            delivery_rate: tally.delivery_rate(),
+            // What had not come when it was interrupted need not be lost.
+            lost: if interrupted { 0 } else { tally.count_lost() },
+            duplicates: tally.count_duplicates(),
+            early: tally.count_early(),
+            drained_ms: tally.drained_ms(),
+            lateness_ms: tally.lateness(),
+            usage: Usage { broker, leveret, bench },
+            timeline: tally.timeline(),
+            distribution: tally.distribution(),
+        }
+    }
+}
+
+fn delay_text(plan: &Plan) -> String {
+    if plan.scheme.delays() {
+        format!("{}..{}", compact(plan.delays.from), compact(plan.delays.to))
+    } else {
+        NO_DELAY.to_owned()
+    }
+}
+
+fn explain(plan: &Plan, failure: Failure) -> BenchError {
+    let text = failure.to_string();
+    if plan.scheme == Scheme::Plugin {
+        let text = format!(
+            "{text}: the scheme plugin needs a broker with the plugin rabbitmq_delayed_message_exchange"
+        );
+        return Failure::Connection(text).into();
+    }
+    failure.into()
+}
