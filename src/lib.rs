@@ -9,7 +9,7 @@
 //! - [`management`]: RabbitMQ's management API, for auditing policies and measuring queues.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`telemetry`]: names every metric, sets up logs.
-//! - [`bench`]: measuring, for the command `bench`.
+//! - [`mod@bench`]: measuring, for the command `bench`.
 //! - [`cli`]: the commands.
 
 pub mod admin;

@@ -4,7 +4,7 @@
 mod collecting;
 pub mod figure;
 pub mod load;
-
+pub mod plot;
 mod progress;
 mod publishing;
 pub mod relay;
