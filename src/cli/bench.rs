@@ -11,7 +11,7 @@ use super::output::{note, print, print_json};
 use crate::bench::load::{Delays, Spread};
 use crate::bench::report::Report;
 use crate::bench::scheme::{Bridge, Scheme};
-use crate::bench::{self, BenchError, Plan, relay};
+use crate::bench::{self, BenchError, Plan, plot, relay};
 use crate::config::{self, Config, QueueType};
 use crate::domain::duration;
 
@@ -19,7 +19,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   leveret bench --amqp amqp://localhost --rate 1000 --messages 60000
       through the default bridge of a Leveret that runs already, delays of 1 to 16 s
-  leveret bench --scheme relay --rate 1000 --messages 60000 --json relay.json
+  leveret bench --scheme relay --rate 1000 --messages 60000 --json relay.json --plot relay.svg
       the same through a sidecar that does nothing: what any sidecar costs on this broker
   leveret bench --delay 30s --spread burst --messages 100000 --rate 0
       100,000 messages that are all due within the same second
@@ -85,6 +85,9 @@ pub(super) struct BenchArgs {
     /// Write the report as JSON to this file; `-` for standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw lateness over time, and its distribution, to this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 fn size(text: &str) -> Result<usize, String> {
@@ -153,6 +156,10 @@ fn publish(args: &BenchArgs, report: &Report) -> Result<(), Stop> {
     let cannot = |path: &PathBuf, error: &dyn std::fmt::Display| {
         Stop::failure(format!("cannot write {}: {error}", path.display()))
     };
+    if let Some(path) = &args.plot {
+        std::fs::write(path, plot::svg(std::slice::from_ref(report)))
+            .map_err(|error| cannot(path, &error))?;
+    }
     match &args.json {
         Some(path) if path.as_os_str() == "-" => return print_json(report),
         Some(path) => {
