@@ -118,10 +118,7 @@ async fn confirmed(
         let acked = confirmation.is_ack();
         if let Some(back) = confirmation.take_message() {
             let (code, text) = (back.reply_code, &back.reply_text);
-            return Err(Failure::Channel {
-                code,
-                text: format!("{text}: no queue takes the messages; for the scheme leveret: is it running?"),
-            });
+            return Err(Failure::Channel { code, text: text.to_string() });
         }
         if let (true, Some(shared)) = (acked, &shared) {
             shared.tally().confirmed(sequence);

@@ -69,6 +69,9 @@ pub enum BenchError {
     /// The broker refuses what the scheme needs.
     #[error("{0}")]
     Refused(#[from] Failure),
+    /// The broker is not what the scheme needs.
+    #[error("{0}")]
+    Unfit(String),
     /// The relay does not start.
     #[error("cannot start the relay: {0}")]
     Relay(#[from] std::io::Error),
@@ -111,7 +114,10 @@ pub async fn run(plan: &Plan, interrupt: &CancellationToken) -> Result<Report, B
     }
     publishing.close(CLOSE).await;
     consuming.close(CLOSE).await;
-    measured
+    measured.map_err(|error| match error {
+        BenchError::Refused(failure) => explain(plan, failure),
+        error => error,
+    })
 }
 
 struct Bench<'a> {
@@ -266,13 +272,16 @@ fn delay_text(plan: &Plan) -> String {
     }
 }
 
+/// Says what to do about a refusal that has a likely reason.
 fn explain(plan: &Plan, failure: Failure) -> BenchError {
-    let text = failure.to_string();
-    if plan.scheme == Scheme::Plugin {
-        let text = format!(
-            "{text}: the scheme plugin needs a broker with the plugin rabbitmq_delayed_message_exchange"
-        );
-        return Failure::Connection(text).into();
+    match (plan.scheme, &failure) {
+        (Scheme::Plugin, _) => BenchError::Unfit(format!(
+            "{failure}: the scheme plugin needs a broker with the plugin rabbitmq_delayed_message_exchange"
+        )),
+        (Scheme::Leveret, Failure::Channel { code: 404 | 312, .. }) => BenchError::Unfit(format!(
+            "{failure}: is Leveret running on this broker, with exchange \"{}\" as a bridge's entry?",
+            plan.bridge.entry
+        )),
+        _ => failure.into(),
     }
-    failure.into()
 }

@@ -14,6 +14,7 @@
 mod admin;
 mod backlog;
 mod bad_targets;
+mod bench;
 mod broker_faults;
 mod bulk;
 mod config_and_cli;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         admin::CASES,
         backlog::CASES,
         bad_targets::CASES,
+        bench::CASES,
         broker_faults::CASES,
         bulk::CASES,
         config_and_cli::CASES,
