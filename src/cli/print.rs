@@ -108,7 +108,7 @@ mod tests {
         let text = describe(&ladder, &Names::new("leveret"));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "LEVEL  TTL   LINGER     QUEUE");
-        assert_eq!(lines[1], "1      1s    15ms600us  leveret.level.1s");
+        assert_eq!(lines[1], "1      1s    31ms200us  leveret.level.1s");
         assert_eq!(lines[2], "2      1m4s  1s         leveret.level.1m4s");
         assert_eq!(lines[4], "DELAY  HOPS");
         assert_eq!(lines[5], "1s     0");

@@ -13,8 +13,11 @@ pub const MAX_TTL: Duration = Duration::from_millis(315_360_000_000);
 pub const MAX_SMALLEST_TTL: Duration = Duration::from_secs(60);
 /// The most levels of one ladder: each is a queue, and on a cluster a Raft group.
 pub const MAX_LEVELS: usize = 64;
-/// What a hop takes besides its TTL and its linger: to publish, to expire, to dead-letter and to read.
-pub const LEAD: Duration = Duration::from_millis(30);
+/// What a hop takes besides its TTL and its linger, at least: to publish, to expire, to dead-letter and to read. Longer
+/// levels leave more, up to [`MAX_LEAD`]: on a busy broker it takes longer, and the rest is waited in memory.
+pub const MIN_LEAD: Duration = Duration::from_millis(30);
+/// See [`MIN_LEAD`].
+pub const MAX_LEAD: Duration = Duration::from_millis(100);
 
 /// What a message has already spent by the time it is planned, at most, if it is to use the level made for its delay.
 const USUAL_DELAY_MARGIN: Duration = Duration::from_millis(100);
@@ -77,10 +80,10 @@ impl Level {
         Self { ttl, linger: linger(ttl), label: compact(ttl) }
     }
 
-    /// The longest that a hop through this level takes while nothing is slow: TTL, whole linger and [`LEAD`].
+    /// The longest that a hop through this level takes while nothing is slow: TTL, whole linger and lead.
     #[must_use]
-    pub const fn room(&self) -> Duration {
-        self.ttl.saturating_add(self.linger).saturating_add(LEAD)
+    pub fn room(&self) -> Duration {
+        self.ttl.saturating_add(self.linger).saturating_add(lead(self.ttl))
     }
 }
 
@@ -133,10 +136,11 @@ pub fn check_ttl(ttl: Duration) -> Result<(), LadderError> {
     }
 }
 
-/// The preset `default`: 25 levels, doubling from 125 ms to 24 days.
+/// The preset `default`: 22 levels, doubling from a second to 24 days. What is shorter waits in memory: levels of
+/// fractions of a second would cost more bundles than all others together.
 #[must_use]
 pub fn default_levels() -> Vec<Duration> {
-    (0..25).map(|doublings| Duration::from_millis(125 << doublings)).collect()
+    (0..22).map(|doublings| Duration::from_secs(1 << doublings)).collect()
 }
 
 /// The preset `rocketmq`: the 18 delay levels of RocketMQ.
@@ -152,7 +156,7 @@ pub fn rocketmq_levels() -> Vec<Duration> {
 #[must_use]
 pub fn level_for_usual_delay(delay: Duration) -> Duration {
     // The linger of the whole delay is no less than that of the shorter TTL.
-    let ttl = delay.saturating_sub(linger(delay) + LEAD + USUAL_DELAY_MARGIN);
+    let ttl = delay.saturating_sub(linger(delay) + lead(delay) + USUAL_DELAY_MARGIN);
     if ttl >= Duration::from_secs(10) {
         Duration::from_secs(ttl.as_secs())
     } else {
@@ -160,9 +164,14 @@ pub fn level_for_usual_delay(delay: Duration) -> Duration {
     }
 }
 
+/// See [`MIN_LEAD`].
+fn lead(ttl: Duration) -> Duration {
+    (ttl / 8).clamp(MIN_LEAD, MAX_LEAD)
+}
+
 /// A level can afford to wait for company in proportion to its TTL.
 fn linger(ttl: Duration) -> Duration {
-    (ttl / 64).clamp(Duration::from_millis(2), Duration::from_secs(1))
+    (ttl / 32).clamp(Duration::from_millis(2), Duration::from_secs(1))
 }
 
 #[cfg(test)]
@@ -176,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn the_default_doubles_from_an_eighth_of_a_second_to_24_days() {
+    fn the_default_doubles_from_a_second_to_24_days() {
         let ladder = Ladder::new(&default_levels()).unwrap();
         let labels: Vec<_> = ladder.levels().iter().map(|level| level.label.as_str()).collect();
-        assert_eq!(labels.len(), 25);
-        assert_eq!(&labels[..5], ["125ms", "250ms", "500ms", "1s", "2s"]);
-        assert_eq!(labels[24], "24d6h32m32s");
+        assert_eq!(labels.len(), 22);
+        assert_eq!(&labels[..5], ["1s", "2s", "4s", "8s", "16s"]);
+        assert_eq!(labels[21], "24d6h32m32s");
         assert!(ladder.levels().windows(2).all(|pair| pair[1].ttl == pair[0].ttl * 2));
     }
 
@@ -194,11 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn linger_is_a_64th_within_limits() {
+    fn linger_is_a_32nd_within_limits() {
         let lingers = |ttl| Ladder::new(&[ms(10), ttl]).unwrap().levels()[1].linger;
         assert_eq!(lingers(ms(20)), ms(2));
-        assert_eq!(lingers(ms(6_400)), ms(100));
-        assert_eq!(lingers(ms(64_000)), ms(1_000));
+        assert_eq!(lingers(ms(6_400)), ms(200));
+        assert_eq!(lingers(ms(32_000)), ms(1_000));
         assert_eq!(lingers(MAX_TTL), ms(1_000));
     }
 
@@ -243,8 +252,8 @@ mod tests {
     #[test]
     fn usual_delays_get_levels_in_round_numbers() {
         for (delay, ttl) in [
-            ("1s", "850ms"),
-            ("5s", "4s790ms"),
+            ("1s", "760ms"),
+            ("5s", "4s640ms"),
             ("1m", "58s"),
             ("30m", "29m58s"),
             ("24h", "23h59m58s"),

@@ -61,6 +61,10 @@ struct Open<T> {
     closes: Instant,
 }
 
+/// A bundle straight to the due queue may stay open for this part of the shortest wait in it, and no longer than that.
+const DUE_LINGER_PART: u32 = 16;
+const DUE_LINGER_MOST: Duration = Duration::from_millis(50);
+
 /// Open bundles, one for each destination.
 #[derive(Debug)]
 pub struct Packer<T> {
@@ -93,10 +97,11 @@ impl<T> Packer<T> {
         if self.open_at(destination).is_some_and(|open| open.bytes + size > max_bytes) {
             self.close(destination, now, closed);
         }
-        let closes = now + self.stay(destination).linger;
+        let closes = now + self.linger(destination, remaining);
         let max_messages = self.limits.max_messages;
         let Some(slot) = self.open.get_mut(slot_of(destination)) else { return };
         let open = slot.get_or_insert_with(|| Open { entries: Vec::new(), bytes: bundle::OVERHEAD, closes });
+        open.closes = open.closes.min(closes);
         open.bytes += size;
         open.entries.push(Entry { message, remaining, added: now, token });
         if open.entries.len() >= max_messages || open.bytes >= max_bytes {
@@ -156,6 +161,15 @@ impl<T> Packer<T> {
         match destination {
             Destination::Due => self.due,
             Destination::Level(index) => self.levels.get(index).copied().unwrap_or(self.due),
+        }
+    }
+
+    /// How long a message with so much left may wait for company.
+    fn linger(&self, destination: Destination, remaining: Duration) -> Duration {
+        let linger = self.stay(destination).linger;
+        match destination {
+            Destination::Due => linger.max((remaining / DUE_LINGER_PART).min(DUE_LINGER_MOST)),
+            Destination::Level(_) => linger,
         }
     }
 
@@ -245,6 +259,19 @@ mod tests {
         assert_eq!(left, [after_hop(2_980), after_hop(2_995)]);
         assert!(bundle.messages.iter().all(|message| message.hops == 1));
         assert!(packer.is_empty());
+    }
+
+    #[test]
+    fn the_shortest_wait_decides_how_long_a_bundle_to_the_due_queue_stays_open() {
+        let start = Instant::now();
+        let mut packer = packer(10, 1 << 20);
+        let mut closed = Vec::new();
+        for (left, closes) in [(2_000, 50), (320, 20), (400, 20), (0, 2)] {
+            let left = Duration::from_millis(left);
+            packer.add(Destination::Due, message(1, 0), left, 1, start, &mut closed);
+            assert_eq!(packer.next_close(), Some(start + Duration::from_millis(closes)));
+        }
+        assert!(closed.is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::duration::parse;
-use crate::domain::ladder::{self, LEAD};
+use crate::domain::ladder::{self, MIN_LEAD};
 
 const START: UnixMillis = UnixMillis(1_767_225_600_000);
 
@@ -27,13 +27,13 @@ fn nothing_left_is_delivered_and_the_rest_below_the_ladder_is_held() {
 #[test]
 fn a_level_needs_room_for_its_linger_and_the_way() {
     let ladder = Ladder::new(&[ms(1_000), ms(6_400)]).unwrap();
-    assert_eq!(plan(&ladder, ms(6_400 + 100 + 30)), Plan::Level(1));
-    assert_eq!(plan(&ladder, ms(6_400 + 100 + 29)), Plan::Level(0));
+    assert_eq!(plan(&ladder, ms(6_400 + 200 + 100)), Plan::Level(1));
+    assert_eq!(plan(&ladder, ms(6_400 + 200 + 99)), Plan::Level(0));
 }
 
 #[test]
 fn what_is_longer_than_the_ladder_repeats_its_top() {
-    assert_eq!(plan(&default_ladder(), Duration::MAX), Plan::Level(24));
+    assert_eq!(plan(&default_ladder(), Duration::MAX), Plan::Level(21));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn service_is_credited_with_caution() {
 fn the_hops_of_usual_delays() {
     let ladder = default_ladder();
     let hops = |delay| hop_count(&ladder, parse(delay).unwrap());
-    assert_eq!(["0s", "100ms", "1s", "1m", "1h", "24h", "3650d"].map(hops), [0, 0, 3, 6, 6, 11, 157]);
+    assert_eq!(["0s", "100ms", "1s", "1m", "1h", "24h", "3650d"].map(hops), [0, 0, 0, 4, 5, 8, 157]);
     let ladder = Ladder::new(&[ms(10)]).unwrap();
     assert_eq!(hop_count(&ladder, ms(42 * 1_000)), 1_000);
 }
@@ -162,7 +162,7 @@ fn travel(ladder: &Ladder, delay: Duration, fates: &[Fate], world: World) -> Res
             }
             Plan::Level(index) => {
                 let level = &ladder.levels()[index];
-                prop_assert!(level.ttl + level.linger + LEAD <= rest);
+                prop_assert!(level.ttl + level.linger + MIN_LEAD <= rest);
                 prop_assert!(ladder.levels().get(index + 1).is_none_or(|next| next.room() > rest));
                 let fate = fates.next().unwrap();
                 let early = if world.broker_fast {
@@ -204,7 +204,7 @@ proptest! {
         (ladder, delay) in any_ladder_and_delay(),
         fates in any_fates(),
     ) {
-        let world = World { slowest_transit: LEAD, broker_fast: false, clock_steps: false };
+        let world = World { slowest_transit: MIN_LEAD, broker_fast: false, clock_steps: false };
         let journey = travel(&ladder, delay, &fates, world)?;
         prop_assert!(journey.waited >= delay);
         prop_assert!(journey.waited < delay + ms(1));
@@ -216,7 +216,7 @@ proptest! {
         fates in any_fates(),
         slow in 0..10_000_u64,
     ) {
-        let world = World { slowest_transit: LEAD + ms(slow), broker_fast: false, clock_steps: false };
+        let world = World { slowest_transit: MIN_LEAD + ms(slow), broker_fast: false, clock_steps: false };
         let journey = travel(&ladder, delay, &fates, world)?;
         prop_assert!(journey.waited >= delay);
         prop_assert!(journey.waited < delay + ms(slow) + ms(1));
@@ -224,7 +224,7 @@ proptest! {
 
     #[test]
     fn never_early_though_the_broker_runs_fast((ladder, delay) in any_ladder_and_delay(), fates in any_fates()) {
-        let world = World { slowest_transit: LEAD, broker_fast: true, clock_steps: false };
+        let world = World { slowest_transit: MIN_LEAD, broker_fast: true, clock_steps: false };
         let journey = travel(&ladder, delay, &fates, world)?;
         prop_assert!(journey.clock_at_delivery >= ms(START.0) + delay);
     }
@@ -234,7 +234,7 @@ proptest! {
         (ladder, delay) in any_ladder_and_delay(),
         fates in any_fates(),
     ) {
-        let world = World { slowest_transit: LEAD, broker_fast: false, clock_steps: true };
+        let world = World { slowest_transit: MIN_LEAD, broker_fast: false, clock_steps: true };
         let journey = travel(&ladder, delay, &fates, world)?;
         prop_assert!(journey.waited <= delay + journey.overhead + journey.slack + ms(1));
     }
