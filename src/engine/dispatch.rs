@@ -1,4 +1,4 @@
-//! Publishes what is to be published: one lane for each target, one batch of a lane at a time, on channels of a
+//! Publishes what is to be published: one lane for each target of a bridge, one batch of a lane at a time, on channels of a
 //! small pool. So the order within a lane holds, a bad target closes only the channel that it had to itself, and a
 //! target that does not answer costs only the messages that are for it.
 
@@ -14,6 +14,7 @@ use super::reputation::Reputation;
 use crate::amqp::connection::SharedLink;
 use crate::amqp::failure::Failure;
 use crate::amqp::publisher::{self, Outcome, Outgoing, Verdict};
+use crate::domain::message::Text;
 use crate::domain::packer::Destination;
 
 /// Most channels that publish at the same time.
@@ -42,8 +43,8 @@ pub(super) enum Lane {
     Bundles(Destination),
     /// Parked messages.
     Parked,
-    /// Deliveries to an exchange.
-    Target(String),
+    /// Deliveries of a bridge to an exchange: a bridge with very many does not stand before another.
+    Target { bridge: Text, exchange: String },
     /// Deliveries to an exchange and routing key from which confirms did not come.
     Suspect(Address),
 }
@@ -160,9 +161,9 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
     }
 
     /// Queues a delivery; gives it back where its target does not answer at the moment.
-    pub(super) fn deliver(&mut self, job: Job<T>) -> Option<Job<T>> {
+    pub(super) fn deliver(&mut self, bridge: Text, job: Job<T>) -> Option<Job<T>> {
         if !self.known.is_suspect(|| job.address()) {
-            self.push(Lane::Target(job.outgoing.exchange.clone()), job);
+            self.push(Lane::Target { bridge, exchange: job.outgoing.exchange.clone() }, job);
             return None;
         }
         // One message at a time finds out whether it answers again.
@@ -217,7 +218,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
 
     fn take_batch(&mut self, lane: &Lane, diverted: &mut Vec<Job<T>>) -> Option<(Vec<Outgoing>, Vec<T>)> {
         let mut queue = self.lanes.remove(lane)?;
-        let to_target = matches!(lane, Lane::Target(_));
+        let to_target = matches!(lane, Lane::Target { .. });
         let (mut outgoing, mut tokens, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some(job) = queue.waiting.pop_front() {
             if to_target && self.known.is_suspect(|| job.address()) {
@@ -309,7 +310,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
 
     /// The exchange of a lane is missing, or forbidden. Where that is certain, what waits for it shares the fate.
     fn condemn(&mut self, lane: &Lane, certain: bool, failure: &Failure, fates: &mut Vec<(Job<T>, Fate)>) {
-        if let Lane::Target(exchange) = lane {
+        if let Lane::Target { exchange, .. } = lane {
             self.known.condemn(exchange);
         }
         if certain && let Some(queue) = self.lanes.get_mut(lane) {
@@ -326,7 +327,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         lagging: publisher::Lagging,
         started: Instant,
     ) {
-        if matches!(lane, Lane::Target(_)) {
+        if matches!(lane, Lane::Target { .. }) {
             late.iter().for_each(|job| self.known.suspect(job.address()));
         }
         let (outgoing, tokens) = late.into_iter().map(|job| (job.outgoing, job.token)).unzip();

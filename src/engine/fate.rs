@@ -30,7 +30,7 @@ impl Flow {
         let published = match finished.lane {
             Lane::Bundles(_) => Published::Bundle,
             Lane::Parked => Published::Parked,
-            Lane::Target(_) | Lane::Suspect(_) => Published::Delivery,
+            Lane::Target { .. } | Lane::Suspect(_) => Published::Delivery,
         };
         self.setting.metrics.confirmed(published, finished.elapsed);
         let now = self.now();
@@ -39,7 +39,9 @@ impl Flow {
                 Token::Bundle(_) => self.bundle_fate(finished.lane.clone(), job, fate, now)?,
                 Token::Parked { .. } => self.parked_fate(finished.lane.clone(), job, fate, now)?,
                 Token::Delivery { part, user } => {
-                    self.delivery_fate(part, user, &job.outgoing.exchange, fate, now)
+                    let bridge = part.message.bridge.clone();
+                    self.delivery_fate(part, user, &job.outgoing.exchange, fate, now);
+                    self.delivery_over(&bridge, now);
                 }
             }
         }
@@ -195,8 +197,7 @@ impl Flow {
     }
 
     /// Gives back to a level what its target does not take at the moment.
-    pub(super) fn divert(&mut self, job: Job<Token>) {
-        let now = self.now();
+    pub(super) fn give_back(&mut self, job: Job<Token>, now: Now) {
         let Job { outgoing, token: Token::Delivery { part, .. }, .. } = job else { return };
         self.try_again(part, &outgoing.exchange, "the target does not confirm", now);
     }

@@ -12,12 +12,13 @@ use tracing::error;
 
 use super::clock::{self, Now, Reckoning, Step, StepDetector};
 use super::dispatch::{Dispatcher, Job, Lane};
-use super::dress::{Surroundings, dress};
+use super::dress::Surroundings;
 use super::envelope;
 use super::parking::{self, Cause};
 use super::receipt::Receipt;
 use super::session::SessionError;
 use super::source::Arrival;
+use super::turns::Turns;
 use super::users::Users;
 use crate::amqp::publisher::Outgoing;
 use crate::config::{BridgeConfig, DeliveryConfig};
@@ -100,6 +101,7 @@ pub(super) struct Flow {
     pub(super) straight: LevelMetrics,
     /// Levels that do not confirm, and until when they are not used.
     pub(super) silent: HashMap<usize, Instant>,
+    pub(super) turns: Turns,
     held_bytes: usize,
     steps: StepDetector,
     reckoning: Reckoning,
@@ -124,6 +126,7 @@ impl Flow {
             levels,
             straight: LevelMetrics::due(),
             silent: HashMap::new(),
+            turns: Turns::default(),
             held_bytes: 0,
             steps: StepDetector::new(clock::now()),
             reckoning: Reckoning::new(clock::now()),
@@ -146,7 +149,13 @@ impl Flow {
                 if diverted.is_empty() {
                     break;
                 }
-                diverted.into_iter().for_each(|job| self.divert(job));
+                let now = self.now();
+                for job in diverted {
+                    let Token::Delivery { part, .. } = &job.token else { continue };
+                    let bridge = part.message.bridge.clone();
+                    self.give_back(job, now);
+                    self.delivery_over(&bridge, now);
+                }
             }
             if draining && self.is_empty() {
                 return Ok(());
@@ -173,7 +182,7 @@ impl Flow {
     }
 
     fn is_empty(&self) -> bool {
-        self.hold.is_empty() && self.packer.is_empty() && self.dispatcher.is_idle()
+        self.hold.is_empty() && self.packer.is_empty() && self.turns.is_empty() && self.dispatcher.is_idle()
     }
 
     fn next_wake(&self) -> Option<Instant> {
@@ -334,33 +343,6 @@ impl Flow {
             }
             // Its receipts are dropped: the broker keeps what it carries.
             Err(error) => error!(%error, "messages stay unacknowledged in the queue that they came from"),
-        }
-    }
-
-    pub(super) fn deliver(&mut self, part: Part, now: Now) {
-        let name = part.message.bridge.as_str();
-        let Some(bridge) = self.setting.bridges.get(name) else {
-            let detail = format!("no bridge \"{name}\" is configured");
-            let cause = Cause { reason: Reason::UnknownBridge, detail, target: None };
-            return self.park_part(part, cause, now);
-        };
-        match dress(&part.message, bridge, &self.setting.around, |user| self.users.may_restore(user)) {
-            Ok(outgoing) => self.publish(outgoing, part),
-            Err(undeliverable) => {
-                let target = Some(bridge.target.exchange.clone());
-                let cause = Cause { reason: undeliverable.reason, detail: undeliverable.detail, target };
-                self.park_part(part, cause, now);
-            }
-        }
-    }
-
-    fn publish(&mut self, outgoing: Outgoing, part: Part) {
-        let user = outgoing.properties.user_id().as_ref().map(|user| user.as_str().to_owned());
-        let trial = user.as_deref().is_some_and(|user| self.users.is_trial(user));
-        let token = Token::Delivery { part, user };
-        let job = if trial { Job::solo(outgoing, token) } else { Job::new(outgoing, token) };
-        if let Some(job) = self.dispatcher.deliver(job) {
-            self.divert(job);
         }
     }
 

@@ -5,6 +5,7 @@
 mod clock;
 mod consuming;
 mod dead_letter;
+mod delivery;
 mod dispatch;
 mod dress;
 pub mod envelope;
@@ -19,6 +20,7 @@ mod reputation;
 mod rescue;
 mod session;
 mod source;
+mod turns;
 mod users;
 mod watch;
 
