@@ -184,11 +184,11 @@ fn distribution(series: &[Series<'_>], top: f64) -> String {
         y_title: "messages that are later (%)",
     };
     let mut out = panel.frame();
-    for (percent, name) in [(50.0, "p50"), (10.0, "p90"), (1.0, "p99"), (0.1, "p99.9")] {
-        out.push_str(&panel.mark(percent, name));
-    }
     for (Series { colour, .. }, curve) in series.iter().zip(&curves) {
         out.push_str(&panel.line(curve, Pen { colour, width: 2.2, opacity: 1.0 }));
+    }
+    for (percent, name) in [(50.0, "p50"), (10.0, "p90"), (1.0, "p99"), (0.1, "p99.9")] {
+        out.push_str(&panel.mark(percent, name));
     }
     out
 }

@@ -87,11 +87,13 @@ impl Panel<'_> {
     pub(super) fn mark(&self, y: f64, name: &str) -> String {
         let (_, y) = self.place((0.0, y));
         let right = self.left + self.width;
+        // A line may pass here.
+        let halo = "font-size=\"11\" stroke=\"#fff\" stroke-width=\"4\" paint-order=\"stroke\"";
         format!(
             "<line x1=\"{:.1}\" y1=\"{y:.1}\" x2=\"{right:.1}\" y2=\"{y:.1}\" stroke=\"#b0b0b0\" \
              stroke-dasharray=\"2 4\"/>\n",
             self.left
-        ) + &text((right - 5.0, y - 4.0), "end", "font-size=\"11\"", name)
+        ) + &text((right - 5.0, y - 4.0), "end", halo, name)
     }
 
     fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
