@@ -5,8 +5,11 @@ CARGO ?= cargo
 LEVERET_TEST_BROKERS ?= installed
 export LEVERET_TEST_BROKERS
 
+# On which RabbitMQ `make bench` measures: installed or rabbitmq-4.
+LEVERET_BENCH_BROKER ?= installed
+
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint ci clean setup-test
+.PHONY: help build demo bench test lint ci clean setup-test
 
 help: ## Show this help.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -18,6 +21,15 @@ demo: ## Run Leveret on a private RabbitMQ and watch delayed messages arrive.
 	scripts/setup-toolchain
 	scripts/setup-broker
 	scripts/demo
+
+bench: ## Measure Leveret and what people would use instead, for docs/performance.md: about two hours.
+	scripts/setup-toolchain
+ifeq ($(LEVERET_BENCH_BROKER),rabbitmq-4)
+	scripts/setup-rabbitmq-4
+else
+	scripts/setup-broker
+endif
+	LEVERET_BENCH_BROKER=$(LEVERET_BENCH_BROKER) scripts/bench
 
 test: setup-test ## Set up and pass every test, on the installed RabbitMQ.
 	$(CARGO) test --locked --no-fail-fast
