@@ -131,16 +131,13 @@ impl Vhost {
         names.len()
     }
 
-    /// Closes the connections whose client calls itself so. Returns how many there were.
-    pub(crate) fn close_connections_named(&self, name: &str) -> usize {
+    /// Closes the connections whose client calls itself so, as far as the broker lists them: it learns late of those
+    /// that open and of those that end.
+    pub(crate) fn close_connections_named(&self, name: &str) {
         let all = self.management.find(&format!("/vhosts/{}/connections", self.name)).unwrap();
         let named =
             all.as_array().unwrap().iter().filter(|one| one["client_properties"]["connection_name"] == name);
-        let names: Vec<_> = named.filter_map(|one| one["name"].as_str()).collect();
-        for name in &names {
-            self.close_connection(name);
-        }
-        names.len()
+        named.filter_map(|one| one["name"].as_str()).for_each(|name| self.close_connection(name));
     }
 
     fn close_connection(&self, name: &str) {
