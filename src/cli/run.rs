@@ -46,6 +46,7 @@ async fn serve(config: Config, ladder: Ladder) -> Exit {
         }
     };
     let metrics = Arc::new(metrics::Metrics::new(
+        1,
         config.bridges.iter().map(|bridge| bridge.name.as_str()),
         ladder.levels().iter().map(|level| level.label.as_str()),
     ));

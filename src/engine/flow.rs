@@ -30,7 +30,7 @@ use crate::domain::packer::{Destination, Packed, Packer};
 use crate::domain::park::Reason;
 use crate::domain::plan::{self, Plan};
 use crate::domain::time::UnixMillis;
-use crate::telemetry::metrics::{LevelMetrics, Metrics};
+use crate::telemetry::metrics::{HeldMetrics, LevelMetrics, Metrics};
 
 /// A wait that ends this little before its due time by the wall clock is the clocks' slew: wait for it. A longer one
 /// means that the clock was set back, and what was left has decided.
@@ -86,6 +86,7 @@ pub(super) struct Setting {
     pub(super) around: Surroundings,
     pub(super) codec: Arc<Codec>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) held: HeldMetrics,
     /// Most messages in open bundles: more would use up what ingress may have unsettled, and stop it.
     pub(super) max_open: usize,
 }
@@ -220,7 +221,7 @@ impl Flow {
         }
         self.packer.close_due(now.mono, &mut self.closed);
         self.publish_closed(now);
-        self.setting.metrics.held(self.hold.len(), self.held_bytes);
+        self.setting.held.set(self.hold.len(), self.held_bytes);
     }
 
     fn arrive(&mut self, arrival: Arrival, now: Now) {

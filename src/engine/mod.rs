@@ -37,7 +37,7 @@ use crate::admin::health::Health;
 use crate::amqp::topology::Topology;
 use crate::config::Config;
 use crate::domain::ladder::Ladder;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Connections, Metrics};
 
 pub use self::clock::wall_clock;
 
@@ -52,6 +52,7 @@ pub struct Engine {
     topology: Arc<Topology>,
     health: Health,
     metrics: Arc<Metrics>,
+    connections: Connections,
     consuming: ConsumingCount,
 }
 
@@ -73,7 +74,8 @@ impl Engine {
         let topology = Arc::new(Topology::new(&config, &ladder));
         // The due queue, and one ingress queue a bridge.
         let consuming = ConsumingCount::new(config.bridges.len() + 1, health.clone());
-        Self { config, ladder, topology, health, metrics, consuming }
+        let connections = metrics.connections();
+        Self { config, ladder, topology, health, metrics, connections, consuming }
     }
 
     /// Runs until `stop`, through any number of sessions; then no longer than the grace period.
@@ -83,6 +85,7 @@ impl Engine {
             let started = Instant::now();
             let Some(ended) = self.session(stop).await else { return Ended::DeadlinePassed };
             self.health.disconnected();
+            self.connections.closed();
             match ended {
                 Ok(()) => return Ended::Drained,
                 Err(SessionError::Declare(conflict)) if conflict.is_conflict() => {
@@ -100,7 +103,7 @@ impl Engine {
                         pause = FIRST_PAUSE;
                     }
                     let jittered = pause.mul_f64(0.5 + fastrand::f64());
-                    self.metrics.session_lost(&failure.to_string(), jittered);
+                    self.connections.lost(&failure.to_string(), jittered);
                     tokio::select! {
                         () = sleep(jittered) => {}
                         () = stop.cancelled() => return Ended::Drained,

@@ -25,7 +25,7 @@ use crate::config::Ordering;
 use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
 use crate::domain::packer::{Limits, Packer, Stay};
-use crate::telemetry::metrics::Role;
+use crate::telemetry::metrics::{Role, Share};
 
 /// How long a short delay is gathered on its way to the due queue.
 const DUE_LINGER: Duration = Duration::from_millis(2);
@@ -84,7 +84,7 @@ pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<()
     };
     serve(engine, &links, codec, drain).await?;
     info!("everything is settled");
-    links.close(engine).await;
+    links.close().await;
     Ok(())
 }
 
@@ -159,18 +159,18 @@ impl Links {
     /// stops all that is written to them, acknowledgements too.
     async fn connect(engine: &Engine) -> Result<Self, SessionError> {
         let amqp = &engine.config.amqp;
-        let metrics = &engine.metrics;
-        let consume = connection::connect(amqp, "consume", metrics.connection(Role::Consume).clone()).await?;
-        let publish = connection::connect(amqp, "publish", metrics.connection(Role::Publish).clone()).await?;
-        Ok(Self { consume: Arc::new(consume), publish: Arc::new(publish) })
+        let open = async |role: Role| {
+            let observer = engine.connections.role(role).clone();
+            connection::connect(amqp, role.as_str(), observer).await.map(Arc::new)
+        };
+        Ok(Self { consume: open(Role::Consume).await?, publish: open(Role::Publish).await? })
     }
 
-    async fn close(self, engine: &Engine) {
-        for (link, role) in [(self.publish, Role::Publish), (self.consume, Role::Consume)] {
+    async fn close(self) {
+        for link in [self.publish, self.consume] {
             if let Ok(link) = Arc::try_unwrap(link) {
                 link.close(CLOSE).await;
             }
-            engine.metrics.connection(role).closed();
         }
     }
 }
@@ -188,37 +188,26 @@ fn start_sources(
     let max_bytes = (config.ordering == Ordering::Parallel).then_some(config.hold.max_bytes);
     let due_budget = Budget { prefetch: config.hold.prefetch, max_bytes };
     let ingress_budget = Budget { prefetch: config.intake.prefetch, max_bytes };
-    let mut start =
-        |queue: String, kind: Kind, budget: Budget, unsettled: Box<dyn Fn(usize) + Send + Sync>| {
-            let consuming = engine.consuming.follow();
-            let source = Source {
-                link: link.clone(),
-                topology: engine.topology.clone(),
-                queue,
-                kind,
-                budget,
-                consuming,
-                unsettled,
-            };
-            sources.spawn(source.run(arrivals.clone(), signals.clone()));
+    let mut start = |queue: String, kind: Kind, budget: Budget, unsettled: Share| {
+        let consuming = engine.consuming.follow();
+        let source = Source {
+            link: link.clone(),
+            topology: engine.topology.clone(),
+            queue,
+            kind,
+            budget,
+            consuming,
+            unsettled,
         };
-    let metrics = engine.metrics.clone();
-    start(
-        names.due(),
-        Kind::Due { codec: codec.clone() },
-        due_budget,
-        Box::new(move |count| metrics.unsettled_due(count)),
-    );
+        sources.spawn(source.run(arrivals.clone(), signals.clone()));
+    };
+    let metrics = &engine.metrics;
+    start(names.due(), Kind::Due { codec: codec.clone() }, due_budget, metrics.unsettled_due());
     for bridge in &config.bridges {
         let rules = DueRules { default_delay: bridge.default_delay, max_delay: config.max_delay };
         let kind = Kind::Ingress { bridge: bridge.name.as_str().into(), rules };
-        let metrics = engine.metrics.bridge(&bridge.name).clone();
-        start(
-            names.ingress(&bridge.name),
-            kind,
-            ingress_budget,
-            Box::new(move |count| metrics.unsettled(count)),
-        );
+        let unsettled = metrics.bridge(&bridge.name).unsettled();
+        start(names.ingress(&bridge.name), kind, ingress_budget, unsettled);
     }
 }
 
@@ -234,6 +223,7 @@ fn flow(engine: &Engine, link: &SharedLink, codec: Arc<Codec>) -> Flow {
             frame_max: link.frame_max(),
         },
         codec,
+        held: engine.metrics.held(),
         metrics: engine.metrics.clone(),
         max_open: usize::from(config.intake.prefetch) / 2,
     };

@@ -27,6 +27,7 @@ use crate::domain::due::DueRules;
 use crate::domain::message::{Message, Text};
 use crate::domain::prefetch::{Change, Load, Prefetch};
 use crate::domain::settlement::Settlement;
+use crate::telemetry::metrics::Share;
 
 /// Settled deliveries are gathered this long: one acknowledgement for many.
 const GATHER: Duration = Duration::from_millis(5);
@@ -96,8 +97,8 @@ pub(super) struct Source {
     pub(super) kind: Kind,
     pub(super) budget: Budget,
     pub(super) consuming: Consuming,
-    /// Told the number of unsettled deliveries whenever it changes.
-    pub(super) unsettled: Box<dyn Fn(usize) + Send + Sync>,
+    /// Shows the number of unsettled deliveries.
+    pub(super) unsettled: Share,
 }
 
 struct State {
@@ -161,7 +162,7 @@ impl Source {
                 }
                 () = signals.finish.cancelled(), if stopping => break,
             }
-            (self.unsettled)(state.settlement.unsettled());
+            self.unsettled.set(state.settlement.unsettled());
             if let (Some(consuming), Some(arrivals)) = (&mut consumer, &arrivals)
                 && let Some(change) = state.prefetch.regulate(state.load())
             {
@@ -271,7 +272,7 @@ impl Source {
             () = lost.cancelled() => return Err(self.link.loss()),
             () = drain.cancelled() => return Ok(false),
         }
-        (self.unsettled)(state.settlement.unsettled());
+        self.unsettled.set(state.settlement.unsettled());
         Ok(true)
     }
 

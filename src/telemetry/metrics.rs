@@ -5,6 +5,7 @@ mod bridge;
 mod catalogue;
 mod connection;
 mod exporter;
+mod share;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,8 +14,10 @@ use metrics::{Counter, Gauge, Histogram, Label};
 
 pub use self::bridge::{BridgeMetrics, LevelMetrics};
 pub use self::catalogue::{Entry, Kind, catalogue};
-pub use self::connection::{ConnectionMetrics, Role};
+use self::connection::RoleMetrics;
+pub use self::connection::{ConnectionMetrics, Connections, Role};
 pub use self::exporter::{Exporter, InstallError, install};
+pub use self::share::Share;
 use crate::domain::park::Reason;
 use crate::domain::queue::QueueRole;
 
@@ -32,6 +35,20 @@ pub enum Published {
     Parked,
 }
 
+/// One flow's share in what waits in memory.
+pub struct HeldMetrics {
+    messages: Share,
+    bytes: Share,
+}
+
+impl HeldMetrics {
+    /// So many messages and bytes wait in it now.
+    pub fn set(&self, messages: usize, bytes: usize) {
+        self.messages.set(messages);
+        self.bytes.set(bytes);
+    }
+}
+
 /// The process's metrics: handles are registered once, so that counting is an atomic addition.
 pub struct Metrics {
     bridges: HashMap<String, BridgeMetrics>,
@@ -43,8 +60,8 @@ pub struct Metrics {
     confirm_bundle: Histogram,
     confirm_deliver: Histogram,
     confirm_park: Histogram,
-    consume: ConnectionMetrics,
-    publish: ConnectionMetrics,
+    consume: RoleMetrics,
+    publish: RoleMetrics,
     steps_back: Counter,
     steps_forward: Counter,
     last_step: Gauge,
@@ -53,8 +70,10 @@ pub struct Metrics {
 impl Metrics {
     /// Registers everything, so that each series is there, at zero, from the start.
     ///
-    /// `levels` are the labels of the ladder's levels; [`LevelMetrics::register`] gives the handles.
+    /// `workers` have connections of their own. `levels` are the labels of the ladder's levels; [`LevelMetrics::register`]
+    /// gives the handles.
     pub fn new<'a>(
+        workers: usize,
         bridges: impl IntoIterator<Item = &'a str>,
         levels: impl IntoIterator<Item = &'a str>,
     ) -> Self {
@@ -78,8 +97,8 @@ impl Metrics {
             confirm_bundle: confirm("bundle"),
             confirm_deliver: confirm("deliver"),
             confirm_park: confirm("park"),
-            consume: ConnectionMetrics::register(Role::Consume),
-            publish: ConnectionMetrics::register(Role::Publish),
+            consume: RoleMetrics::register(Role::Consume, workers),
+            publish: RoleMetrics::register(Role::Publish, workers),
             steps_back: steps("back"),
             steps_forward: steps("forward"),
             last_step: gauge(&catalogue::CLOCK_LAST_STEP, &[]),
@@ -92,13 +111,10 @@ impl Metrics {
         self.bridges.get(name).unwrap_or(&self.unknown_bridge)
     }
 
-    /// The metrics of the connection of this role.
+    /// The metrics of the connections of one more worker.
     #[must_use]
-    pub fn connection(&self, role: Role) -> &ConnectionMetrics {
-        match role {
-            Role::Consume => &self.consume,
-            Role::Publish => &self.publish,
-        }
+    pub fn connections(&self) -> Connections {
+        Connections::of(&self.consume, &self.publish)
     }
 
     /// An envelope could not be read and was parked whole.
@@ -107,15 +123,16 @@ impl Metrics {
         self.unknown_bridge.parked(Reason::UnreadableBundle, detail);
     }
 
-    /// So many messages and bytes wait in memory now.
-    pub fn held(&self, messages: usize, bytes: usize) {
-        self.held_messages.set(messages as f64);
-        self.held_bytes.set(bytes as f64);
+    /// One more flow's share in what waits in memory.
+    #[must_use]
+    pub fn held(&self) -> HeldMetrics {
+        HeldMetrics { messages: Share::of(&self.held_messages), bytes: Share::of(&self.held_bytes) }
     }
 
-    /// So many deliveries from the due queue are unacknowledged now.
-    pub fn unsettled_due(&self, deliveries: usize) {
-        self.unsettled_due.set(deliveries as f64);
+    /// One consumer's share in the deliveries from the due queue that are unacknowledged.
+    #[must_use]
+    pub fn unsettled_due(&self) -> Share {
+        Share::of(&self.unsettled_due)
     }
 
     /// The broker confirmed a publish after `elapsed`.
@@ -133,15 +150,6 @@ impl Metrics {
         if step_ms < 0 { &self.steps_back } else { &self.steps_forward }.increment(1);
         self.last_step.set(step_ms as f64 / 1000.0);
         tracing::warn!(step_ms, "the system clock stepped; check the host's time synchronisation");
-    }
-
-    /// The session with the broker ended, for the reason that `error` says; the next begins after `retry_in`. The two
-    /// connections are lost together, whichever failed.
-    pub fn session_lost(&self, error: &str, retry_in: Duration) {
-        self.consume.lost();
-        self.publish.lost();
-        let retry_ms = retry_in.as_millis();
-        tracing::warn!(error, %retry_ms, "not connected to the broker; trying again");
     }
 
     /// An audit found so many policies in force that would break one of Leveret's queues. Registered at the first
@@ -197,23 +205,26 @@ mod tests {
     /// The configuration refuses such names; the rendering must not depend on that.
     const ODD: &str = "mail \"eu\"\nand \\ more";
 
-    fn rendered(touch: impl FnOnce(&Metrics)) -> String {
+    /// What is exported while that what `touch` returns is kept.
+    fn rendered<T>(touch: impl FnOnce(&Metrics) -> T) -> String {
         let recorder = exporter::recorder().unwrap();
         metrics::with_local_recorder(&recorder, || {
             exporter::describe_all();
-            touch(&Metrics::new(["orders", ODD], ["125ms", "1s"]));
-        });
-        Exporter::of(&recorder).render()
+            let _kept = touch(&Metrics::new(1, ["orders", ODD], ["125ms", "1s"]));
+            Exporter::of(&recorder).render()
+        })
     }
 
-    fn touch_all(metrics: &Metrics) {
+    fn touch_all(metrics: &Metrics) -> (Vec<Share>, HeldMetrics) {
+        let mut unsettled = vec![metrics.unsettled_due()];
+        unsettled[0].set(4);
         for bridge in ["orders", ODD, "gone"] {
             let bridge = metrics.bridge(bridge);
             bridge.accepted(Duration::from_secs(5));
             bridge.delivered(Duration::from_millis(3), 2);
             bridge.dropped("id");
             bridge.retried("id");
-            bridge.unsettled(3);
+            unsettled.push(bridge.unsettled());
             for reason in Reason::ALL {
                 bridge.parked(reason, "detail");
             }
@@ -221,14 +232,15 @@ mod tests {
         LevelMetrics::register("1s").entered(7, 700);
         LevelMetrics::due().entered(1, 100);
         metrics.unreadable_bundle("bad magic");
-        metrics.held(2, 512);
-        metrics.unsettled_due(4);
+        let held = metrics.held();
+        held.set(2, 512);
         for published in [Published::Bundle, Published::Delivery, Published::Parked] {
             metrics.confirmed(published, Duration::from_millis(2));
         }
+        let connections = metrics.connections();
+        connections.lost("it is away", Duration::ZERO);
         for role in [Role::Consume, Role::Publish] {
-            let connection = metrics.connection(role);
-            connection.lost();
+            let connection = connections.role(role);
             connection.connected("localhost:5672");
             connection.blocked("low on memory");
         }
@@ -236,6 +248,7 @@ mod tests {
         metrics.clock_stepped(250);
         metrics.policy_conflicts(1);
         metrics.queue_observed(QueueRole::Level, "leveret.level.1s", 12, Some(Duration::from_secs(1)));
+        (unsettled, held)
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
 
+use super::share::Share;
 use super::{catalogue, counter, gauge, histogram};
 use crate::domain::park::Reason;
 
@@ -79,9 +80,10 @@ impl BridgeMetrics {
         tracing::warn!(bridge = self.name, reason = reason.as_str(), detail, "parked a message");
     }
 
-    /// So many deliveries from the bridge's ingress queue are unacknowledged now.
-    pub fn unsettled(&self, deliveries: usize) {
-        self.unsettled.set(deliveries as f64);
+    /// One consumer's share in the deliveries from the bridge's ingress queue that are unacknowledged.
+    #[must_use]
+    pub fn unsettled(&self) -> Share {
+        Share::of(&self.unsettled)
     }
 }
 
