@@ -126,7 +126,7 @@ mod tests {
         let addr = listener.local_addr().unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
         let check = tokio::task::spawn_blocking(move || get(addr, "/readyz", PATIENCE));
-        let served = server::serve(listener, Health::new(), test_exporter(), stop.clone());
+        let served = server::serve(listener, Health::new(1), test_exporter(), stop.clone());
         let (served, answer) = tokio::join!(served, async {
             let answer = check.await;
             stop.cancel();

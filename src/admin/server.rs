@@ -116,7 +116,7 @@ mod tests {
     async fn served<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr, Health) -> F) {
         let listener = bind(ANY_PORT).await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let (health, stop) = (Health::new(), CancellationToken::new());
+        let (health, stop) = (Health::new(1), CancellationToken::new());
         let server = serve(listener, health.clone(), test_exporter(), stop.clone());
         let (served, ()) = tokio::join!(server, async {
             test(addr, health).await;
@@ -146,7 +146,8 @@ mod tests {
     #[tokio::test]
     async fn readiness_follows_health_and_says_why_not() {
         served(|addr, health| async move {
-            health.note(Some("connection refused".to_owned()));
+            let worker = &health.workers()[0];
+            worker.note(Some("connection refused".to_owned()));
             let answer = request(addr, "GET", "/readyz").await;
             assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
             assert!(
@@ -154,7 +155,7 @@ mod tests {
                 "{answer}"
             );
             for condition in [Condition::Connected, Condition::Declared, Condition::Consuming] {
-                health.set(condition, true);
+                worker.set(condition, true);
             }
             let answer = request(addr, "GET", "/readyz").await;
             assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nready\n"), "{answer}");

@@ -50,7 +50,7 @@ async fn serve(config: Config, ladder: Ladder) -> Exit {
         config.bridges.iter().map(|bridge| bridge.name.as_str()),
         ladder.levels().iter().map(|level| level.label.as_str()),
     ));
-    let health = Health::new();
+    let health = Health::new(1);
     let stop = CancellationToken::new();
     let done = CancellationToken::new();
     let _done = done.clone().drop_guard();
@@ -68,7 +68,7 @@ async fn serve(config: Config, ladder: Ladder) -> Exit {
         }
     }
     info!(version = env!("CARGO_PKG_VERSION"), bridges = config.bridges.len(), "starting");
-    let engine = Engine::new(config, ladder, health, metrics);
+    let engine = Engine::new(config, ladder, &health, metrics);
     let running = engine.run(&stop);
     tokio::pin!(running);
     let ended = tokio::select! {

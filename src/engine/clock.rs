@@ -1,5 +1,6 @@
 //! The one reader of the clocks: wall time for due times, monotonic time for waiting.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::domain::time::UnixMillis;
@@ -35,10 +36,10 @@ pub fn wall_clock() -> UnixMillis {
     now().wall
 }
 
-/// Notices when the wall clock is set while this runs.
+/// Notices when the wall clock is set while this runs. Shared by all who read the clocks, it tells each step once.
 #[derive(Debug)]
 pub(super) struct StepDetector {
-    last: Now,
+    last: Mutex<Now>,
 }
 
 /// How far the clocks may drift apart before moments are reckoned anew.
@@ -80,17 +81,30 @@ pub(super) enum Step {
     Back(Duration),
 }
 
+impl Default for StepDetector {
+    fn default() -> Self {
+        Self::new(now())
+    }
+}
+
 impl StepDetector {
-    pub(super) fn new(now: Now) -> Self {
-        Self { last: now }
+    fn new(now: Now) -> Self {
+        Self { last: Mutex::new(now) }
     }
 
     /// The step since the last call, if there was one.
-    pub(super) fn observe(&mut self, now: Now) -> Option<Step> {
-        let elapsed = now.mono.saturating_duration_since(self.last.mono);
-        let expected = u128::from(self.last.wall.0) + elapsed.as_millis();
+    pub(super) fn observe(&self, now: Now) -> Option<Step> {
+        let last = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            // Another thread has read the clocks later and was here first.
+            if now.mono < last.mono {
+                return None;
+            }
+            std::mem::replace(&mut *last, now)
+        };
+        let elapsed = now.mono.duration_since(last.mono);
+        let expected = u128::from(last.wall.0) + elapsed.as_millis();
         let read = u128::from(now.wall.0);
-        self.last = now;
         let millis = |n: u128| Duration::from_millis(u64::try_from(n).unwrap_or(u64::MAX));
         let (step, by) = if read >= expected {
             (Step::Forward as fn(Duration) -> Step, millis(read - expected))
@@ -132,11 +146,13 @@ mod tests {
     fn steps_are_told_from_slew() {
         let start = now();
         let after = |wall: u64, mono: u64| later(start, wall, Duration::from_millis(mono));
-        let mut detector = StepDetector::new(start);
+        let detector = StepDetector::new(start);
         assert_eq!(detector.observe(after(1_000, 1_000)), None);
         assert_eq!(detector.observe(after(2_100, 2_000)), None);
         assert_eq!(detector.observe(after(5_100, 2_000)), Some(Step::Forward(Duration::from_secs(3))));
         assert_eq!(detector.observe(after(5_100, 2_000)), None);
+        // Read before, by a thread that was held up.
+        assert_eq!(detector.observe(after(1_500, 1_500)), None);
         assert_eq!(detector.observe(after(1_100, 3_000)), Some(Step::Back(Duration::from_secs(5))));
     }
 }

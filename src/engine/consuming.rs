@@ -1,16 +1,15 @@
-//! Counts the queues that are being consumed: the process is ready when all of them are.
+//! Counts the queues that a worker consumes: it is ready when it consumes all of them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::admin::health::{Condition, Health};
+use crate::admin::health::{Condition, WorkerHealth};
 
 /// How many of the queues are consumed.
 #[derive(Debug, Clone)]
 pub(super) struct ConsumingCount {
     all: usize,
-    count: Arc<AtomicUsize>,
-    health: Health,
+    count: Arc<Mutex<usize>>,
+    health: WorkerHealth,
 }
 
 /// One queue's share in the count; gives it back when it is dropped.
@@ -21,7 +20,7 @@ pub(super) struct Consuming {
 }
 
 impl ConsumingCount {
-    pub(super) fn new(all: usize, health: Health) -> Self {
+    pub(super) fn new(all: usize, health: WorkerHealth) -> Self {
         Self { all, count: Arc::default(), health }
     }
 
@@ -38,12 +37,14 @@ impl Consuming {
             return;
         }
         self.active = active;
-        let count = if active {
-            self.of.count.fetch_add(1, Ordering::AcqRel) + 1
+        // Kept until health is told: of two queues the later must not be overtaken.
+        let mut count = self.of.count.lock().unwrap_or_else(PoisonError::into_inner);
+        if active {
+            *count += 1;
         } else {
-            self.of.count.fetch_sub(1, Ordering::AcqRel) - 1
-        };
-        self.of.health.set(Condition::Consuming, count == self.of.all);
+            *count -= 1;
+        }
+        self.of.health.set(Condition::Consuming, *count == self.of.all);
     }
 }
 
@@ -56,13 +57,15 @@ impl Drop for Consuming {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::health::Health;
 
     #[test]
     fn ready_only_while_every_queue_is_consumed() {
-        let health = Health::new();
-        health.set(Condition::Connected, true);
-        health.set(Condition::Declared, true);
-        let count = ConsumingCount::new(2, health.clone());
+        let health = Health::new(1);
+        let worker = &health.workers()[0];
+        worker.set(Condition::Connected, true);
+        worker.set(Condition::Declared, true);
+        let count = ConsumingCount::new(2, worker.clone());
         let (mut one, mut two) = (count.follow(), count.follow());
         one.set(true);
         one.set(true);

@@ -87,6 +87,7 @@ pub(super) struct Setting {
     pub(super) codec: Arc<Codec>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) held: HeldMetrics,
+    pub(super) steps: Arc<StepDetector>,
     /// Most messages in open bundles: more would use up what ingress may have unsettled, and stop it.
     pub(super) max_open: usize,
 }
@@ -104,7 +105,6 @@ pub(super) struct Flow {
     pub(super) silent: HashMap<usize, Instant>,
     pub(super) turns: Turns,
     held_bytes: usize,
-    steps: StepDetector,
     reckoning: Reckoning,
     closed: Vec<Packed<Receipt>>,
 }
@@ -129,7 +129,6 @@ impl Flow {
             silent: HashMap::new(),
             turns: Turns::default(),
             held_bytes: 0,
-            steps: StepDetector::new(clock::now()),
             reckoning: Reckoning::new(clock::now()),
             closed: Vec::new(),
         }
@@ -192,7 +191,7 @@ impl Flow {
 
     pub(super) fn now(&mut self) -> Now {
         let now = clock::now();
-        if let Some(step) = self.steps.observe(now) {
+        if let Some(step) = self.setting.steps.observe(now) {
             let millis = |by: Duration| i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
             self.setting.metrics.clock_stepped(match step {
                 Step::Forward(by) => millis(by),

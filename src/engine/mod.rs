@@ -1,7 +1,8 @@
 //! Joins the domain and AMQP: intake, packing, holding, delivery, settling.
 //!
-//! A session lives as long as its connections; this module starts one after another until told to stop.
+//! Workers run side by side, each one session after another; a session lives as long as its connections.
 
+mod chore;
 mod clock;
 mod consuming;
 mod dead_letter;
@@ -23,41 +24,49 @@ mod source;
 mod turns;
 mod users;
 mod watch;
+mod worker;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::error;
 
-use self::consuming::ConsumingCount;
-use self::session::SessionError;
-use crate::admin::health::Health;
+use self::chore::Chore;
+use self::clock::StepDetector;
+use self::worker::Worker;
+use crate::admin::health::{Health, WorkerHealth};
 use crate::amqp::topology::Topology;
 use crate::config::Config;
 use crate::domain::ladder::Ladder;
-use crate::telemetry::metrics::{Connections, Metrics};
+use crate::telemetry::metrics::Metrics;
 
 pub use self::clock::wall_clock;
 
-/// First pause before connecting again; doubles up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-
-/// Everything that outlives a session.
+/// The workers of this process.
 pub struct Engine {
+    workers: Vec<Arc<Worker>>,
+}
+
+/// What all workers have in common.
+struct Shared {
     config: Config,
     ladder: Ladder,
     topology: Arc<Topology>,
     health: Health,
     metrics: Arc<Metrics>,
-    connections: Connections,
-    consuming: ConsumingCount,
+    steps: Arc<StepDetector>,
+    /// The audit before work begins.
+    audit: Chore,
+    /// Parking what the client library cannot read.
+    rescue: Chore,
+    /// Held by the one that watches the queues.
+    watching: Mutex<()>,
 }
 
-/// How the engine ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How the engine ended; the graver, the later.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ended {
     /// Asked to stop; everything is settled, as far as the broker was there to take it.
     Drained,
@@ -68,71 +77,46 @@ pub enum Ended {
 }
 
 impl Engine {
-    /// An engine for a checked configuration.
+    /// An engine for a checked configuration, with as many workers as `health` has.
     #[must_use]
-    pub fn new(config: Config, ladder: Ladder, health: Health, metrics: Arc<Metrics>) -> Self {
-        let topology = Arc::new(Topology::new(&config, &ladder));
-        // The due queue, and one ingress queue a bridge.
-        let consuming = ConsumingCount::new(config.bridges.len() + 1, health.clone());
-        let connections = metrics.connections();
-        Self { config, ladder, topology, health, metrics, connections, consuming }
+    pub fn new(config: Config, ladder: Ladder, health: &Health, metrics: Arc<Metrics>) -> Self {
+        let shared = Arc::new(Shared {
+            topology: Arc::new(Topology::new(&config, &ladder)),
+            config,
+            ladder,
+            health: health.clone(),
+            metrics,
+            steps: Arc::default(),
+            audit: Chore::default(),
+            rescue: Chore::default(),
+            watching: Mutex::default(),
+        });
+        let worker = |health: &WorkerHealth| Arc::new(Worker::new(shared.clone(), health.clone()));
+        Self { workers: health.workers().iter().map(worker).collect() }
     }
 
-    /// Runs until `stop`, through any number of sessions; then no longer than the grace period.
+    /// Runs until `stop`, or until a worker finds that none can run; then no longer than the grace period.
     pub async fn run(&self, stop: &CancellationToken) -> Ended {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let started = Instant::now();
-            let Some(ended) = self.session(stop).await else { return Ended::DeadlinePassed };
-            self.health.disconnected();
-            self.connections.closed();
-            match ended {
-                Ok(()) => return Ended::Drained,
-                Err(SessionError::Declare(conflict)) if conflict.is_conflict() => {
-                    return Ended::Conflict(conflict.to_string());
+        let stop = stop.child_token();
+        let mut workers = JoinSet::new();
+        for worker in &self.workers {
+            let (worker, stop) = (worker.clone(), stop.clone());
+            // A task each: they are what runs in parallel.
+            workers.spawn(async move { worker.run(&stop).await });
+        }
+        let mut all = Ended::Drained;
+        while let Some(worker) = workers.join_next().await {
+            let ended = worker.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
+            if let Ended::Conflict(conflict) = &ended
+                && !stop.is_cancelled()
+            {
+                if !workers.is_empty() {
+                    error!(conflict, "a worker cannot run: stopping the others");
                 }
-                Err(conflict @ SessionError::Policies(_)) => return Ended::Conflict(conflict.to_string()),
-                Err(failure) if stop.is_cancelled() => {
-                    warn!(%failure, "not connected while stopping; what is not settled comes again");
-                    return Ended::Drained;
-                }
-                Err(failure) => {
-                    self.health.note(Some(failure.to_string()));
-                    // One that outlasted the pause before it was sound: few losses of good connections cost little.
-                    if started.elapsed() > pause {
-                        pause = FIRST_PAUSE;
-                    }
-                    let jittered = pause.mul_f64(0.5 + fastrand::f64());
-                    self.connections.lost(&failure.to_string(), jittered);
-                    tokio::select! {
-                        () = sleep(jittered) => {}
-                        () = stop.cancelled() => return Ended::Drained,
-                    }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    if matches!(failure, SessionError::Unreadable(_)) {
-                        tokio::select! {
-                            rescued = rescue::run(self) => if rescued { pause = FIRST_PAUSE },
-                            () = stop.cancelled() => return Ended::Drained,
-                        }
-                    }
-                }
+                stop.cancel();
             }
+            all = all.max(ended);
         }
-    }
-
-    /// One session; `None` where it did not end within the grace period after it was told to stop.
-    async fn session(&self, stop: &CancellationToken) -> Option<Result<(), SessionError>> {
-        let session = session::run(self, stop);
-        tokio::pin!(session);
-        tokio::select! {
-            ended = &mut session => return Some(ended),
-            () = stop.cancelled() => {}
-        }
-        self.health.drain();
-        info!(
-            grace_s = self.config.shutdown.grace.as_secs(),
-            "stopping: no new messages, finishing what is held"
-        );
-        timeout(self.config.shutdown.grace, session).await.ok()
+        all
     }
 }

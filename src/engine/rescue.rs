@@ -4,7 +4,7 @@
 use tracing::error;
 
 use super::parking;
-use super::{Engine, wall_clock};
+use super::{Shared, wall_clock};
 use crate::amqp::sieve::Sieve;
 use crate::amqp::topology::Names;
 use crate::amqp::wire::WireError;
@@ -14,9 +14,9 @@ use crate::domain::park::Reason;
 const LEAST_LOOKED_AT: usize = 2_000;
 
 /// Parks every unreadable message that is found in the ingress queues. Whether there was one.
-pub(super) async fn run(engine: &Engine) -> bool {
+pub(super) async fn run(shared: &Shared) -> bool {
     let mut parked = 0;
-    let why = match look(engine, &mut parked).await {
+    let why = match look(shared, &mut parked).await {
         Ok(()) if parked > 0 => return true,
         Ok(()) => "no such message was found in an ingress queue".to_owned(),
         Err(error) => error.to_string(),
@@ -29,11 +29,11 @@ pub(super) async fn run(engine: &Engine) -> bool {
     false
 }
 
-async fn look(engine: &Engine, parked: &mut u64) -> Result<(), WireError> {
-    let names = Names::new(&engine.config.namespace);
-    let prefetch = usize::from(engine.config.intake.prefetch);
-    let mut sieve = Sieve::open(&engine.config.amqp).await?;
-    for bridge in &engine.config.bridges {
+async fn look(shared: &Shared, parked: &mut u64) -> Result<(), WireError> {
+    let names = Names::new(&shared.config.namespace);
+    let prefetch = usize::from(shared.config.intake.prefetch);
+    let mut sieve = Sieve::open(&shared.config.amqp).await?;
+    for bridge in &shared.config.bridges {
         let bridge = bridge.name.as_str();
         let queue = names.ingress(bridge);
         let mut most = prefetch.max(LEAST_LOOKED_AT);
@@ -42,7 +42,7 @@ async fn look(engine: &Engine, parked: &mut u64) -> Result<(), WireError> {
             let outgoing =
                 parking::park_unreadable_message(&message, bridge, &names.parked(), wall_clock(), frame_max);
             sieve.replace(&message, &outgoing).await?;
-            engine.metrics.bridge(bridge).parked(Reason::UnreadableMessage, &message.fault);
+            shared.metrics.bridge(bridge).parked(Reason::UnreadableMessage, &message.fault);
             *parked += 1;
         }
     }

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use super::Engine;
 use super::dispatch::{Dispatcher, LinkLost};
 use super::dress::Surroundings;
 use super::flow::{Flow, Setting};
 use super::keys::{self, KeyError};
 use super::source::{Arrival, Budget, Kind, Signals, Source};
 use super::users::Users;
-use super::watch;
+use super::worker::Worker;
+use super::{Shared, watch};
 use crate::admin::health::Condition;
 use crate::amqp::connection::{self, ConnectError, Link, SharedLink};
 use crate::amqp::failure::Failure;
@@ -75,36 +76,43 @@ impl From<Failure> for SessionError {
 }
 
 /// Runs one session. `Ok` means that it was asked to stop and has settled everything.
-pub(super) async fn run(engine: &Engine, drain: &CancellationToken) -> Result<(), SessionError> {
-    let codec = Arc::new(keys::codec(&engine.config.bundle)?);
+pub(super) async fn run(worker: &Worker, drain: &CancellationToken) -> Result<(), SessionError> {
+    let codec = Arc::new(keys::codec(&worker.shared.config.bundle)?);
     // Before a queue is consumed there is nothing to settle: a stop need not wait for a broker that does not answer.
     let links = tokio::select! {
-        links = prepare(engine) => links?,
+        links = prepare(worker) => links?,
         () = drain.cancelled() => return Ok(()),
     };
-    serve(engine, &links, codec, drain).await?;
+    serve(worker, &links, codec, drain).await?;
     info!("everything is settled");
     links.close().await;
     Ok(())
 }
 
 /// Connects, declares and audits.
-async fn prepare(engine: &Engine) -> Result<Links, SessionError> {
-    let links = Links::connect(engine).await?;
-    engine.health.set(Condition::Connected, true);
-    engine.topology.declare(&links.consume.channel().await?).await?;
-    let conflicts = watch::audit(engine, links.consume.endpoint()).await;
-    if !conflicts.is_empty() {
-        let all: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
-        return Err(SessionError::Policies(all.join("\n")));
-    }
-    engine.health.set(Condition::Declared, true);
-    engine.health.note(None);
+async fn prepare(worker: &Worker) -> Result<Links, SessionError> {
+    let Worker { shared, health, .. } = worker;
+    let began = Instant::now();
+    let links = Links::connect(worker).await?;
+    health.set(Condition::Connected, true);
+    shared.topology.declare(&links.consume.channel().await?).await?;
+    shared.audit.unless_done_since(began, audit(shared, &links.consume)).await?;
+    health.set(Condition::Declared, true);
+    health.note(None);
     Ok(links)
 }
 
+async fn audit(shared: &Shared, link: &Link) -> Result<(), SessionError> {
+    let conflicts = watch::audit(shared, link.endpoint()).await;
+    if conflicts.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
+    Err(SessionError::Policies(all.join("\n")))
+}
+
 async fn serve(
-    engine: &Engine,
+    worker: &Worker,
     links: &Links,
     codec: Arc<Codec>,
     drain: &CancellationToken,
@@ -114,12 +122,15 @@ async fn serve(
     let finish = CancellationToken::new();
     let (arrive, arrivals) = mpsc::unbounded_channel();
     let signals = Signals { drain: drain.child_token(), finish: finish.clone() };
-    start_sources(engine, &links.consume, &codec, &arrive, &signals, &mut sources);
+    start_sources(worker, &links.consume, &codec, &arrive, &signals, &mut sources);
     // The flow ends when the last source has dropped its end.
     drop(arrive);
 
-    let flow = flow(engine, &links.publish, codec).run(arrivals, links.publish.lost());
-    let watching = watch::run(engine, &links.consume);
+    let flow = flow(&worker.shared, &links.publish, codec).run(arrivals, links.publish.lost());
+    let watching = async {
+        let _turn = worker.shared.watching.lock().await;
+        watch::run(&worker.shared, &links.consume).await;
+    };
     tokio::pin!(flow, watching);
     loop {
         tokio::select! {
@@ -157,10 +168,10 @@ struct Links {
 impl Links {
     /// Two connections: a broker that is short of memory or disk blocks those that publish, and the client then
     /// stops all that is written to them, acknowledgements too.
-    async fn connect(engine: &Engine) -> Result<Self, SessionError> {
-        let amqp = &engine.config.amqp;
+    async fn connect(worker: &Worker) -> Result<Self, ConnectError> {
+        let amqp = &worker.shared.config.amqp;
         let open = async |role: Role| {
-            let observer = engine.connections.role(role).clone();
+            let observer = worker.connections.role(role).clone();
             connection::connect(amqp, role.as_str(), observer).await.map(Arc::new)
         };
         Ok(Self { consume: open(Role::Consume).await?, publish: open(Role::Publish).await? })
@@ -176,32 +187,32 @@ impl Links {
 }
 
 fn start_sources(
-    engine: &Engine,
+    worker: &Worker,
     link: &SharedLink,
     codec: &Arc<Codec>,
     arrivals: &UnboundedSender<Arrival>,
     signals: &Signals,
     sources: &mut JoinSet<Result<(), Failure>>,
 ) {
-    let config = &engine.config;
+    let Worker { shared, consuming, .. } = worker;
+    let config = &shared.config;
     let names = Names::new(&config.namespace);
     let max_bytes = (config.ordering == Ordering::Parallel).then_some(config.hold.max_bytes);
     let due_budget = Budget { prefetch: config.hold.prefetch, max_bytes };
     let ingress_budget = Budget { prefetch: config.intake.prefetch, max_bytes };
     let mut start = |queue: String, kind: Kind, budget: Budget, unsettled: Share| {
-        let consuming = engine.consuming.follow();
         let source = Source {
             link: link.clone(),
-            topology: engine.topology.clone(),
+            topology: shared.topology.clone(),
             queue,
             kind,
             budget,
-            consuming,
+            consuming: consuming.follow(),
             unsettled,
         };
         sources.spawn(source.run(arrivals.clone(), signals.clone()));
     };
-    let metrics = &engine.metrics;
+    let metrics = &shared.metrics;
     start(names.due(), Kind::Due { codec: codec.clone() }, due_budget, metrics.unsettled_due());
     for bridge in &config.bridges {
         let rules = DueRules { default_delay: bridge.default_delay, max_delay: config.max_delay };
@@ -211,10 +222,10 @@ fn start_sources(
     }
 }
 
-fn flow(engine: &Engine, link: &SharedLink, codec: Arc<Codec>) -> Flow {
-    let config = &engine.config;
+fn flow(shared: &Shared, link: &SharedLink, codec: Arc<Codec>) -> Flow {
+    let config = &shared.config;
     let setting = Setting {
-        ladder: engine.ladder.clone(),
+        ladder: shared.ladder.clone(),
         bridges: config.bridges.iter().map(|bridge| (bridge.name.clone(), bridge.clone())).collect(),
         delivery: config.delivery.clone(),
         around: Surroundings {
@@ -223,13 +234,14 @@ fn flow(engine: &Engine, link: &SharedLink, codec: Arc<Codec>) -> Flow {
             frame_max: link.frame_max(),
         },
         codec,
-        held: engine.metrics.held(),
-        metrics: engine.metrics.clone(),
+        held: shared.metrics.held(),
+        metrics: shared.metrics.clone(),
+        steps: shared.steps.clone(),
         max_open: usize::from(config.intake.prefetch) / 2,
     };
     let limits = Limits { max_messages: config.bundle.max_messages, max_bytes: config.bundle.max_bytes };
     let levels =
-        engine.ladder.levels().iter().map(|level| Stay { linger: level.linger, ttl: level.ttl }).collect();
+        shared.ladder.levels().iter().map(|level| Stay { linger: level.linger, ttl: level.ttl }).collect();
     let packer = Packer::new(limits, Stay { linger: DUE_LINGER, ttl: Duration::ZERO }, levels);
     let users = Users::new(&link.endpoint().username);
     Flow::new(setting, users, packer, Dispatcher::new(link.clone(), config.delivery.confirm_timeout))

@@ -10,7 +10,7 @@ use lapin::types::FieldTable;
 use tokio::time::{Instant, interval_at};
 use tracing::{info, warn};
 
-use super::Engine;
+use super::Shared;
 use crate::amqp::connection::Link;
 use crate::amqp::topology::Names;
 use crate::config::{Endpoint, ManagementConfig};
@@ -29,9 +29,9 @@ const REQUEST: Duration = Duration::from_secs(10);
 
 /// The audit before work begins: the conflicts that forbid it. What the API does not tell forbids nothing, and is
 /// asked for again while running.
-pub(super) async fn audit(engine: &Engine, endpoint: &Endpoint) -> Vec<Conflict> {
-    let Some(config) = &engine.config.management else { return Vec::new() };
-    let prefix = format!("{}.", engine.config.namespace);
+pub(super) async fn audit(shared: &Shared, endpoint: &Endpoint) -> Vec<Conflict> {
+    let Some(config) = &shared.config.management else { return Vec::new() };
+    let prefix = format!("{}.", shared.config.namespace);
     let found = match ManagementClient::configured(config, endpoint, REQUEST) {
         Ok(client) => client
             .queues_with_policies(&endpoint.vhost, &prefix, POLICY_PATIENCE)
@@ -41,8 +41,8 @@ pub(super) async fn audit(engine: &Engine, endpoint: &Endpoint) -> Vec<Conflict>
     };
     match found {
         Ok(queues) => {
-            observe(engine, &queues);
-            let conflicts = audited(engine, &queues);
+            observe(shared, &queues);
+            let conflicts = audited(shared, &queues);
             if conflicts.is_empty() {
                 info!(queues = queues.len(), "no policy interferes with Leveret's queues");
             }
@@ -56,15 +56,15 @@ pub(super) async fn audit(engine: &Engine, endpoint: &Endpoint) -> Vec<Conflict>
 }
 
 /// Watches until the link is lost.
-pub(super) async fn run(engine: &Engine, link: &Link) {
-    match &engine.config.management {
-        Some(config) => by_management(engine, config, link.endpoint()).await,
-        None => by_amqp(engine, link).await,
+pub(super) async fn run(shared: &Shared, link: &Link) {
+    match &shared.config.management {
+        Some(config) => by_management(shared, config, link.endpoint()).await,
+        None => by_amqp(shared, link).await,
     }
 }
 
-async fn by_management(engine: &Engine, config: &ManagementConfig, endpoint: &Endpoint) {
-    let prefix = format!("{}.", engine.config.namespace);
+async fn by_management(shared: &Shared, config: &ManagementConfig, endpoint: &Endpoint) {
+    let prefix = format!("{}.", shared.config.namespace);
     let mut ticks = interval_at(Instant::now() + config.interval, config.interval);
     loop {
         ticks.tick().await;
@@ -74,8 +74,8 @@ async fn by_management(engine: &Engine, config: &ManagementConfig, endpoint: &En
         };
         match queues {
             Ok(queues) => {
-                observe(engine, &queues);
-                for conflict in audited(engine, &queues) {
+                observe(shared, &queues);
+                for conflict in audited(shared, &queues) {
                     warn!(%conflict, "a policy breaks one of Leveret's queues");
                 }
             }
@@ -84,45 +84,45 @@ async fn by_management(engine: &Engine, config: &ManagementConfig, endpoint: &En
     }
 }
 
-fn audited(engine: &Engine, queues: &[QueueInfo]) -> Vec<Conflict> {
+fn audited(shared: &Shared, queues: &[QueueInfo]) -> Vec<Conflict> {
     let found: Vec<_> = queues
         .iter()
-        .filter_map(|queue| Some((queue, role(engine, &queue.name)?)))
+        .filter_map(|queue| Some((queue, role(shared, &queue.name)?)))
         .flat_map(|(queue, role)| conflicts(queue, role))
         .collect();
-    engine.metrics.policy_conflicts(found.len());
+    shared.metrics.policy_conflicts(found.len());
     found
 }
 
-fn observe(engine: &Engine, queues: &[QueueInfo]) {
+fn observe(shared: &Shared, queues: &[QueueInfo]) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     for queue in queues {
-        let (Some(role), Some(ready)) = (role(engine, &queue.name), queue.messages_ready) else { continue };
+        let (Some(role), Some(ready)) = (role(shared, &queue.name), queue.messages_ready) else { continue };
         let published = queue.head_message_timestamp.and_then(|at| u64::try_from(at).ok());
         let age = published.map(|at| now.saturating_sub(Duration::from_secs(at)));
-        engine.metrics.queue_observed(role, &queue.name, ready, age);
+        shared.metrics.queue_observed(role, &queue.name, ready, age);
     }
 }
 
 /// What a queue of the namespace is for; levels of an earlier ladder are levels too.
-fn role(engine: &Engine, name: &str) -> Option<QueueRole> {
-    let level = Names::new(&engine.config.namespace).level("");
-    let known = engine.topology.queues.iter().find(|queue| queue.name == name).map(|queue| queue.role);
+fn role(shared: &Shared, name: &str) -> Option<QueueRole> {
+    let level = Names::new(&shared.config.namespace).level("");
+    let known = shared.topology.queues.iter().find(|queue| queue.name == name).map(|queue| queue.role);
     known.or_else(|| name.starts_with(&level).then_some(QueueRole::Level))
 }
 
-async fn by_amqp(engine: &Engine, link: &Link) {
+async fn by_amqp(shared: &Shared, link: &Link) {
     let mut ticks = interval_at(Instant::now() + DEPTHS, DEPTHS);
     loop {
         ticks.tick().await;
         // A queue that is missing closes the channel: the source that consumes it deals with that.
         let Ok(channel) = link.channel().await else { continue };
-        for queue in &engine.topology.queues {
+        for queue in &shared.topology.queues {
             let passive = QueueDeclareOptions { passive: true, ..Default::default() };
             match channel.queue_declare(queue.name.as_str().into(), passive, FieldTable::default()).await {
                 Ok(found) => {
                     let ready = found.message_count().into();
-                    engine.metrics.queue_observed(queue.role, &queue.name, ready, None);
+                    shared.metrics.queue_observed(queue.role, &queue.name, ready, None);
                 }
                 Err(error) => {
                     warn!(queue = queue.name, %error, "cannot ask for the depth of a queue");
