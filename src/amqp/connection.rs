@@ -14,7 +14,7 @@ use lapin::{Channel, Connection, ConnectionProperties, Event};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::warn;
+use tracing::{Instrument, warn};
 
 use super::failure::{Failure, in_words};
 use crate::config::{AmqpConfig, Endpoint, TlsConfig};
@@ -217,7 +217,7 @@ impl Link {
         let (gone, stopped, broker) = (lost.clone(), stop.clone(), endpoint.to_string());
         let loss = Arc::new(OnceLock::new());
         let why = loss.clone();
-        tokio::spawn(async move {
+        let watching = async move {
             loop {
                 let event = tokio::select! {
                     () = stopped.cancelled() => return,
@@ -243,7 +243,8 @@ impl Link {
                     None => return gone.cancel(),
                 }
             }
-        });
+        };
+        tokio::spawn(watching.in_current_span());
         Self { connection, endpoint, blocked, lost, loss, _watching: stop.drop_guard() }
     }
 

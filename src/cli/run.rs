@@ -46,11 +46,11 @@ async fn serve(config: Config, ladder: Ladder) -> Exit {
         }
     };
     let metrics = Arc::new(metrics::Metrics::new(
-        1,
+        config.workers.into(),
         config.bridges.iter().map(|bridge| bridge.name.as_str()),
         ladder.levels().iter().map(|level| level.label.as_str()),
     ));
-    let health = Health::new(1);
+    let health = Health::new(config.workers.into());
     let stop = CancellationToken::new();
     let done = CancellationToken::new();
     let _done = done.clone().drop_guard();
@@ -67,7 +67,12 @@ async fn serve(config: Config, ladder: Ladder) -> Exit {
             }
         }
     }
-    info!(version = env!("CARGO_PKG_VERSION"), bridges = config.bridges.len(), "starting");
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        bridges = config.bridges.len(),
+        workers = config.workers,
+        "starting"
+    );
     let engine = Engine::new(config, ladder, &health, metrics);
     let running = engine.run(&stop);
     tokio::pin!(running);

@@ -35,6 +35,12 @@ pub(super) const ROOT: Shape = Section(&[
         "How several replicas share a bridge: side by side, or one at a time to keep the order of equal delays.",
     ),
     key(
+        "workers",
+        integer(limits::WORKERS),
+        "1",
+        "Workers of the process, each with two connections: more can use more cores.",
+    ),
+    key(
         "ladder",
         AnyOf(&[Choice(Preset::NAMES), List(&Duration), Section(LADDER)]),
         "default",
@@ -179,12 +185,21 @@ const BUNDLE: &[Key] = &[
     ),
 ];
 
-const INTAKE: &[Key] =
-    &[key("prefetch", integer(limits::PREFETCH), "1000", "Unsettled messages of one bridge.")];
+const INTAKE: &[Key] = &[key(
+    "prefetch",
+    integer(limits::PREFETCH),
+    "1000",
+    "Unsettled messages of one bridge, shared by the workers.",
+)];
 
 const HOLD: &[Key] = &[
-    key("prefetch", integer(limits::PREFETCH), "1000", "Unsettled bundles."),
-    key("max_bytes", Size, "64MiB", "Bytes held in memory, from 64KiB to 2GiB, at least one bundle."),
+    key("prefetch", integer(limits::PREFETCH), "1000", "Unsettled bundles, shared by the workers."),
+    key(
+        "max_bytes",
+        Size,
+        "64MiB",
+        "Bytes held in memory, from 64KiB to 2GiB, shared by the workers; at least one bundle for each.",
+    ),
 ];
 
 const DELIVERY: &[Key] = &[

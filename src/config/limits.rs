@@ -4,6 +4,7 @@ use std::time::Duration;
 
 const DAY: u64 = 86_400;
 
+pub(super) const WORKERS: (u64, u64) = (1, 64);
 pub(super) const PREFETCH: (u64, u64) = (1, 65_535);
 pub(super) const BUNDLE_MESSAGES: (u64, u64) = (1, 10_000);
 pub(super) const BUNDLE_BYTES: (u64, u64) = (4 << 10, 8 << 20);

@@ -58,6 +58,8 @@ pub struct Config {
     pub queue_type: QueueType,
     /// How several replicas share a bridge.
     pub ordering: Ordering,
+    /// Workers of the process, each with connections of its own, 1 to 64.
+    pub workers: u16,
     /// The levels that messages wait in.
     pub ladder: LadderConfig,
     /// A longer delay is parked. From a second to a hundred years.
@@ -145,16 +147,16 @@ pub struct BundleConfig {
 /// Taking messages from the entry exchanges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntakeConfig {
-    /// Unsettled messages of one bridge, at least 1.
+    /// Unsettled messages of one bridge, at least 1 for each worker.
     pub prefetch: u16,
 }
 
 /// The last stretch of a wait, in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldConfig {
-    /// Unsettled bundles, at least 1.
+    /// Unsettled bundles, at least 1 for each worker.
     pub prefetch: u16,
-    /// Bytes held; at least one whole bundle.
+    /// Bytes held; at least one whole bundle for each worker.
     pub max_bytes: usize,
 }
 

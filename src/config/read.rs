@@ -38,6 +38,7 @@ pub(super) fn config(root: &Field<'_>) -> Config {
         namespace: root.at("namespace").text().unwrap_or_else(|| "leveret".to_owned()),
         queue_type: root.at("queue_type").choice(QueueType::Quorum),
         ordering: root.at("ordering").choice(Ordering::Parallel),
+        workers: root.at("workers").integer(1, limits::WORKERS),
         ladder: ladder::read(&root.at("ladder")),
         max_delay: root.at("max_delay").duration(3650 * 86_400 * SECOND, limits::MAX_DELAY),
         bridges: bridges(&root.at("bridges"), delivered_header, annotate),

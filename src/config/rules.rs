@@ -15,10 +15,7 @@ pub(super) fn check(config: &Config, root: &Field<'_>) {
     } else if config.namespace == "amq" || config.namespace.starts_with("amq.") {
         namespace.refuse("must not begin with `amq`: the broker keeps these names for itself");
     }
-    let hold = root.at("hold").at("max_bytes");
-    if config.hold.max_bytes < config.bundle.max_bytes {
-        hold.refuse("must be at least bundle.max_bytes: a bundle is held whole");
-    }
+    check_shares(config, root);
     let bridges = root.at("bridges");
     if config.bridges.is_empty() && bridges.items().next().is_none() {
         bridges.refuse("must have at least one bridge");
@@ -35,6 +32,26 @@ pub(super) fn check(config: &Config, root: &Field<'_>) {
         config.bridges.iter().map(|bridge| bridge.entry.exchange.as_str()),
         places.iter().map(|place| place.at("entry").at("exchange")),
     );
+}
+
+/// Each worker has an equal share of what the process may hold.
+fn check_shares(config: &Config, root: &Field<'_>) {
+    let workers = usize::from(config.workers);
+    let hold = root.at("hold").at("max_bytes");
+    if config.hold.max_bytes < config.bundle.max_bytes {
+        hold.refuse("must be at least bundle.max_bytes: a bundle is held whole");
+    } else if config.hold.max_bytes / workers < config.bundle.max_bytes {
+        hold.refuse(format!(
+            "must be at least bundle.max_bytes for each of the {workers} workers: a bundle is held whole"
+        ));
+    }
+    for (section, prefetch) in [("intake", config.intake.prefetch), ("hold", config.hold.prefetch)] {
+        if prefetch < config.workers {
+            root.at(section)
+                .at("prefetch")
+                .refuse(format!("must be at least 1 for each of the {workers} workers"));
+        }
+    }
 }
 
 fn check_bridge(config: &Config, bridge: &BridgeConfig, place: &Field<'_>) {

@@ -2,6 +2,7 @@
 //!
 //! Workers run side by side, each one session after another; a session lives as long as its connections.
 
+mod budget;
 mod chore;
 mod clock;
 mod consuming;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{Instrument, error};
 
 use self::chore::Chore;
 use self::clock::StepDetector;
@@ -77,7 +78,7 @@ pub enum Ended {
 }
 
 impl Engine {
-    /// An engine for a checked configuration, with as many workers as `health` has.
+    /// An engine for a checked configuration; `health` and `metrics` are of as many workers as that says.
     #[must_use]
     pub fn new(config: Config, ladder: Ladder, health: &Health, metrics: Arc<Metrics>) -> Self {
         let shared = Arc::new(Shared {
@@ -91,8 +92,11 @@ impl Engine {
             rescue: Chore::default(),
             watching: Mutex::default(),
         });
-        let worker = |health: &WorkerHealth| Arc::new(Worker::new(shared.clone(), health.clone()));
-        Self { workers: health.workers().iter().map(worker).collect() }
+        let several = health.workers().len() > 1;
+        let worker = |(index, health): (usize, &WorkerHealth)| {
+            Arc::new(Worker::new(shared.clone(), several.then_some(index + 1), health.clone()))
+        };
+        Self { workers: health.workers().iter().enumerate().map(worker).collect() }
     }
 
     /// Runs until `stop`, or until a worker finds that none can run; then no longer than the grace period.
@@ -102,7 +106,8 @@ impl Engine {
         for worker in &self.workers {
             let (worker, stop) = (worker.clone(), stop.clone());
             // A task each: they are what runs in parallel.
-            workers.spawn(async move { worker.run(&stop).await });
+            let span = worker.span();
+            workers.spawn(async move { worker.run(&stop).await }.instrument(span));
         }
         let mut all = Ended::Drained;
         while let Some(worker) = workers.join_next().await {

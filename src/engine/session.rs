@@ -8,13 +8,14 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{Instrument, info};
 
+use super::budget::Budget;
 use super::dispatch::{Dispatcher, LinkLost};
 use super::dress::Surroundings;
 use super::flow::{Flow, Setting};
 use super::keys::{self, KeyError};
-use super::source::{Arrival, Budget, Kind, Signals, Source};
+use super::source::{Arrival, Kind, Signals, Source};
 use super::users::Users;
 use super::worker::Worker;
 use super::{Shared, watch};
@@ -22,7 +23,6 @@ use crate::admin::health::Condition;
 use crate::amqp::connection::{self, ConnectError, Link, SharedLink};
 use crate::amqp::failure::Failure;
 use crate::amqp::topology::{DeclareError, Names};
-use crate::config::Ordering;
 use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
 use crate::domain::packer::{Limits, Packer, Stay};
@@ -172,7 +172,7 @@ impl Links {
         let amqp = &worker.shared.config.amqp;
         let open = async |role: Role| {
             let observer = worker.connections.role(role).clone();
-            connection::connect(amqp, role.as_str(), observer).await.map(Arc::new)
+            connection::connect(amqp, &worker.purpose(role), observer).await.map(Arc::new)
         };
         Ok(Self { consume: open(Role::Consume).await?, publish: open(Role::Publish).await? })
     }
@@ -197,9 +197,6 @@ fn start_sources(
     let Worker { shared, consuming, .. } = worker;
     let config = &shared.config;
     let names = Names::new(&config.namespace);
-    let max_bytes = (config.ordering == Ordering::Parallel).then_some(config.hold.max_bytes);
-    let due_budget = Budget { prefetch: config.hold.prefetch, max_bytes };
-    let ingress_budget = Budget { prefetch: config.intake.prefetch, max_bytes };
     let mut start = |queue: String, kind: Kind, budget: Budget, unsettled: Share| {
         let source = Source {
             link: link.clone(),
@@ -210,15 +207,15 @@ fn start_sources(
             consuming: consuming.follow(),
             unsettled,
         };
-        sources.spawn(source.run(arrivals.clone(), signals.clone()));
+        sources.spawn(source.run(arrivals.clone(), signals.clone()).in_current_span());
     };
     let metrics = &shared.metrics;
-    start(names.due(), Kind::Due { codec: codec.clone() }, due_budget, metrics.unsettled_due());
+    start(names.due(), Kind::Due { codec: codec.clone() }, Budget::due(config), metrics.unsettled_due());
     for bridge in &config.bridges {
         let rules = DueRules { default_delay: bridge.default_delay, max_delay: config.max_delay };
         let kind = Kind::Ingress { bridge: bridge.name.as_str().into(), rules };
         let unsettled = metrics.bridge(&bridge.name).unsettled();
-        start(names.ingress(&bridge.name), kind, ingress_budget, unsettled);
+        start(names.ingress(&bridge.name), kind, Budget::ingress(config), unsettled);
     }
 }
 
@@ -237,7 +234,7 @@ fn flow(shared: &Shared, link: &SharedLink, codec: Arc<Codec>) -> Flow {
         held: shared.metrics.held(),
         metrics: shared.metrics.clone(),
         steps: shared.steps.clone(),
-        max_open: usize::from(config.intake.prefetch) / 2,
+        max_open: usize::from(Budget::ingress(config).prefetch) / 2,
     };
     let limits = Limits { max_messages: config.bundle.max_messages, max_bytes: config.bundle.max_bytes };
     let levels =

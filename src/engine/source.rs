@@ -14,6 +14,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use super::budget::Budget;
 use super::clock;
 use super::consuming::Consuming;
 use super::intake::{self, Refused};
@@ -68,16 +69,6 @@ pub(super) enum Kind {
     Ingress { bridge: Text, rules: DueRules },
     /// Bundles.
     Due { codec: Arc<Codec> },
-}
-
-/// How much may be unsettled.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Budget {
-    /// Most unsettled deliveries.
-    pub(super) prefetch: u16,
-    /// Unsettled bytes at which no more is taken until half of them are settled. `None` where the consumer must stay the
-    /// one that it is: to replace a single active consumer is to hand the queue to another replica.
-    pub(super) max_bytes: Option<usize>,
 }
 
 /// When to stop.

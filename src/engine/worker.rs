@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{Span, error_span, info, warn};
 
 use super::consuming::ConsumingCount;
 use super::session::{self, SessionError};
 use super::{Ended, Shared, rescue};
 use crate::admin::health::WorkerHealth;
-use crate::telemetry::metrics::Connections;
+use crate::telemetry::metrics::{Connections, Role};
 
 /// First pause before connecting again; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -21,16 +21,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// What of a worker outlives its sessions.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
+    /// From 1 on, where there are several.
+    number: Option<usize>,
     pub(super) health: WorkerHealth,
     pub(super) connections: Connections,
     pub(super) consuming: ConsumingCount,
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, health: WorkerHealth) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, number: Option<usize>, health: WorkerHealth) -> Self {
         // The due queue, and one ingress queue a bridge.
         let consuming = ConsumingCount::new(shared.config.bridges.len() + 1, health.clone());
-        Self { health, connections: shared.metrics.connections(), consuming, shared }
+        Self { number, health, connections: shared.metrics.connections(), consuming, shared }
+    }
+
+    /// What the connection of that role is for, as the broker lists it.
+    pub(super) fn purpose(&self, role: Role) -> String {
+        let role = role.as_str();
+        self.number.map_or_else(|| role.to_owned(), |number| format!("{role} {number}"))
+    }
+
+    /// Tells its lines in the log from those of the others, at every level.
+    pub(super) fn span(&self) -> Span {
+        self.number.map_or_else(Span::none, |number| error_span!("worker", number))
     }
 
     /// Runs until `stop`, through any number of sessions; then no longer than the grace period.

@@ -118,6 +118,7 @@ fn what_is_printed_says_the_same() {
         "
         amqp: {hosts: ['[::1]:5', rabbit], vhost: v, username_file: /u, password_file: /p,
                tls: {ca_file: /ca, cert_file: /c, key_file: /k, external: true}, heartbeat: 0s}
+        workers: 3
         ladder: {preset: none, extra: [1m, 30m]}
         bridges:
           - {name: a, entry: {exchange: a, type: direct, keys: ['1', 'off']}, target: {exchange: x, allow: ['y.*']},

@@ -65,6 +65,13 @@ fn listeners() {
 }
 
 #[test]
+fn each_worker_needs_no_more_than_one_of_each() {
+    let least = "{workers: 64, intake: {prefetch: 64}, hold: {prefetch: 64, max_bytes: 16MiB}}";
+    assert_eq!(accept(least).workers, 64);
+    assert_eq!(Config::default().workers, 1);
+}
+
+#[test]
 fn variables_override_the_file() {
     let yaml =
         "{namespace: file, log: {level: warn, format: json}, bridges: [{name: a, entry: {exchange: a}}]}";
@@ -82,6 +89,7 @@ fn variables_override_the_file() {
             ("LEVERET_BRIDGES__2__ENTRY__EXCHANGE", "c"),
             ("LEVERET_LADDER", "[1s, 2s]"),
             ("LEVERET_HOLD__PREFETCH", ""),
+            ("LEVERET_WORKERS", "4"),
             ("PATH", "/bin"),
         ],
     )
@@ -93,7 +101,7 @@ fn variables_override_the_file() {
     assert_eq!(config.bridges.len(), 3);
     assert_eq!(config.bridges[0].target.exchange, "out");
     assert_eq!(config.ladder.levels.len(), 2);
-    assert_eq!(config.hold.prefetch, 1_000);
+    assert_eq!((config.hold.prefetch, config.workers), (1_000, 4));
 }
 
 #[test]

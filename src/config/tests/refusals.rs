@@ -154,6 +154,21 @@ fn loops_and_names_that_are_taken() {
         ("namespace: amq".to_owned(), "namespace: must not begin with `amq`"),
         ("namespace: ''".to_owned(), "namespace: `` is not a name"),
         ("hold: {max_bytes: 128KiB}".to_owned(), "hold.max_bytes: must be at least bundle.max_bytes"),
+        (
+            "{workers: 4, hold: {max_bytes: 1000KiB}}".to_owned(),
+            "hold.max_bytes: must be at least bundle.max_bytes for each of the 4 workers",
+        ),
+        (
+            "{workers: 4, hold: {prefetch: 3}}".to_owned(),
+            "hold.prefetch: must be at least 1 for each of the 4 workers",
+        ),
+        (
+            "{workers: 64, intake: {prefetch: 63}}".to_owned(),
+            "intake.prefetch: must be at least 1 for each of the 64 workers",
+        ),
+        ("workers: 0".to_owned(), "workers: must be from 1 to 64"),
+        ("workers: 65".to_owned(), "workers: must be from 1 to 64"),
+        ("workers: 1.5".to_owned(), "workers: expected a whole number, found a number"),
         ("max_delay: 999ms".to_owned(), "max_delay: must be from 1s to 36525d"),
     ] {
         let found = errors(&yaml, &[]);

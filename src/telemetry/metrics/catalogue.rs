@@ -130,9 +130,9 @@ catalogue! {
         "Time from a publish to the broker's confirm.";
 
     CONNECTION_UP = "leveret_connection_up", Gauge, Count, ["role"],
-        "1 while the connection to the broker is open.";
+        "1 while the connection to the broker is open, of each worker.";
     CONNECTION_BLOCKED = "leveret_connection_blocked", Gauge, Count, ["role"],
-        "1 while the broker blocks the connection because of a memory or disk alarm.";
+        "1 while the broker blocks the connection, of any worker, because of a memory or disk alarm.";
     RECONNECTS = "leveret_reconnects_total", Counter, Count, ["role"],
         "Times the connection was lost or refused and is tried again.";
 
