@@ -122,6 +122,7 @@ impl Source {
         self.consuming.set(true);
         let mut stopping = false;
         loop {
+            self.unsettled.set(state.settlement.unsettled());
             tokio::select! {
                 delivery = next(&mut consumer) => match delivery {
                     Some(Ok(delivery)) => {
@@ -153,7 +154,6 @@ impl Source {
                 }
                 () = signals.finish.cancelled(), if stopping => break,
             }
-            self.unsettled.set(state.settlement.unsettled());
             if let (Some(consuming), Some(arrivals)) = (&mut consumer, &arrivals)
                 && let Some(change) = state.prefetch.regulate(state.load())
             {
