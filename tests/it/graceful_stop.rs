@@ -13,7 +13,8 @@ use crate::harness::vhost::Vhost;
 pub(crate) const CASES: &[Case] = cases![
     shared: stopping_under_load_doubles_nothing, stopping_while_messages_are_held, stopping_while_the_broker_is_away,
         stopping_while_the_broker_does_not_answer;
-    own_node: a_stop_that_cannot_finish_in_time, a_second_signal_exits_at_once
+    own_node: a_stop_that_cannot_finish_in_time, a_second_signal_exits_at_once,
+        several_workers_that_cannot_finish_in_time
 ];
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -133,7 +134,14 @@ async fn stuck(broker: &Broker, yaml: &str) -> Stuck {
 }
 
 async fn a_stop_that_cannot_finish_in_time(broker: &Broker) {
-    let yaml = "shutdown: { grace: 2s }";
+    cannot_finish(broker, "shutdown: { grace: 2s }").await;
+}
+
+async fn several_workers_that_cannot_finish_in_time(broker: &Broker) {
+    cannot_finish(broker, "{ workers: 4, shutdown: { grace: 2s } }").await;
+}
+
+async fn cannot_finish(broker: &Broker, yaml: &str) {
     let Stuck { node, vhost, ledger, mut leveret } = stuck(broker, yaml).await;
     leveret.sigterm();
     assert_eq!(leveret.wait().await.code(), Some(75), "{}", leveret.log());

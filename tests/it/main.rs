@@ -32,6 +32,7 @@ mod ordering;
 mod parked;
 mod policies;
 mod unreadable_messages;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         parked::CASES,
         policies::CASES,
         unreadable_messages::CASES,
+        workers::CASES,
     ];
     modules.extend(fidelity::CASES);
     harness::runner::run(&modules)

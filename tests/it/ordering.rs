@@ -8,8 +8,8 @@ use crate::harness::ledger::{Draft, Ledger, Load, declare_target};
 use crate::harness::leveret::Leveret;
 use crate::harness::runner::{Case, cases};
 
-pub(crate) const CASES: &[Case] =
-    cases![shared: equal_delays_keep_their_order_in_memory, equal_delays_keep_their_order_through_a_level];
+pub(crate) const CASES: &[Case] = cases![shared: equal_delays_keep_their_order_in_memory, equal_delays_keep_their_order_through_a_level,
+        equal_delays_keep_their_order_among_workers];
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -19,6 +19,11 @@ async fn equal_delays_keep_their_order_in_memory(broker: &Broker) {
 
 async fn equal_delays_keep_their_order_through_a_level(broker: &Broker) {
     keep_their_order(broker, "{ ordering: single, ladder: [1s] }", 2_000, 500).await;
+}
+
+/// The queue that takes messages in and the one that they come back by may be consumed by different workers.
+async fn equal_delays_keep_their_order_among_workers(broker: &Broker) {
+    keep_their_order(broker, "{ ordering: single, workers: 3, ladder: [1s] }", 2_000, 500).await;
 }
 
 async fn keep_their_order(broker: &Broker, yaml: &str, delay_ms: i64, per_second: u32) {

@@ -133,11 +133,17 @@ impl Vhost {
 
     /// Closes the connections whose client calls itself so, as far as the broker lists them: it learns late of those
     /// that open and of those that end.
-    pub(crate) fn close_connections_named(&self, name: &str) {
-        let all = self.management.find(&format!("/vhosts/{}/connections", self.name)).unwrap();
-        let named =
-            all.as_array().unwrap().iter().filter(|one| one["client_properties"]["connection_name"] == name);
-        named.filter_map(|one| one["name"].as_str()).for_each(|name| self.close_connection(name));
+    pub(crate) fn close_connections_named(&self, client: &str) {
+        let named = self.connections().into_iter().filter(|one| client_name(one) == Some(client));
+        named.for_each(|one| self.close_connection(one["name"].as_str().unwrap()));
+    }
+
+    /// What the clients of its connections call themselves, sorted.
+    pub(crate) fn client_names(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            self.connections().iter().filter_map(client_name).map(str::to_owned).collect();
+        names.sort();
+        names
     }
 
     fn close_connection(&self, name: &str) {
@@ -146,8 +152,12 @@ impl Vhost {
     }
 
     fn connection_names(&self) -> Vec<String> {
+        self.connections().iter().filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect()
+    }
+
+    fn connections(&self) -> Vec<Value> {
         let all = self.management.find(&format!("/vhosts/{}/connections", self.name)).unwrap();
-        all.as_array().unwrap().iter().filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect()
+        all.as_array().unwrap().clone()
     }
 
     /// Gives a user these permissions in this virtual host, instead of what it had.
@@ -155,6 +165,11 @@ impl Vhost {
         let permissions = json!({ "configure": configure, "write": write, "read": read });
         self.management.put(&format!("/permissions/{}/{user}", self.name), &permissions);
     }
+}
+
+/// What the client of a connection calls itself.
+fn client_name(connection: &Value) -> Option<&str> {
+    connection["client_properties"]["connection_name"].as_str()
 }
 
 impl Drop for Vhost {
