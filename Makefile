@@ -9,10 +9,10 @@ export LEVERET_TEST_BROKERS
 LEVERET_BENCH_BROKER ?= installed
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench test lint ci clean setup-test
+.PHONY: help build demo bench bench-micro test lint ci clean setup-test
 
 help: ## Show this help.
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## Build the release binary: target/release/leveret.
 	$(CARGO) build --locked --release
@@ -53,6 +53,10 @@ lint: ## Check format, lints, documentation and dependencies.
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 	scripts/check-dependencies
+
+bench-micro: ## Measure the pieces by themselves: time and allocations.
+	scripts/setup-toolchain
+	$(CARGO) bench --locked --bench micro
 
 ci: ## Everything that CI runs, on both RabbitMQs.
 	.ci/run

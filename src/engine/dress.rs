@@ -20,24 +20,26 @@ const ANNOTATION_ROOM: usize = 1_024;
 
 /// What the delivery needs to know of its surroundings.
 #[derive(Debug, Clone)]
-pub(super) struct Surroundings {
+pub struct Surroundings {
     /// Leveret's own names.
-    pub(super) names: Names,
+    pub names: Names,
     /// Every bridge's entry exchange.
-    pub(super) entries: Vec<String>,
+    pub entries: Vec<String>,
     /// Largest frame of the publishing connection.
-    pub(super) frame_max: usize,
+    pub frame_max: usize,
 }
 
 /// Why a message cannot be dressed for delivery.
 #[derive(Debug)]
-pub(super) struct Undeliverable {
-    pub(super) reason: Reason,
-    pub(super) detail: String,
+pub struct Undeliverable {
+    /// Why it is parked instead.
+    pub reason: Reason,
+    /// The reason in words.
+    pub detail: String,
 }
 
 /// Builds the delivery. `may_restore` tells whether a `user_id` may be published as it is.
-pub(super) fn dress(
+pub fn dress(
     message: &Message,
     bridge: &BridgeConfig,
     around: &Surroundings,

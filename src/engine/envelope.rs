@@ -19,7 +19,7 @@ const PERSISTENT: u8 = 2;
 ///
 /// # Errors
 /// Where it cannot be encrypted.
-pub(super) fn seal<T>(
+pub fn seal<T>(
     packed: &Packed<T>,
     ladder: &Ladder,
     names: &Names,

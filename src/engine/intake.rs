@@ -17,14 +17,17 @@ pub(super) const REDELIVERY_HEADERS: [&str; 2] = ["x-delivery-count", "x-acquire
 
 /// A message that cannot be given a due time; its `due` is the moment of intake.
 #[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) message: Message,
-    pub(super) reason: Reason,
-    pub(super) detail: String,
+pub struct Refused {
+    /// The message.
+    pub message: Message,
+    /// Why it is parked.
+    pub reason: Reason,
+    /// The reason in words.
+    pub detail: String,
 }
 
 /// Turns a delivery of an ingress queue into a message. `read_at` is rounded up.
-pub(super) fn read(
+pub fn read(
     delivery: Delivery,
     bridge: &Text,
     rules: &DueRules,
