@@ -119,10 +119,11 @@ fn annotate(
     frame_max: usize,
     restore_user: bool,
 ) -> Result<BasicProperties, Undeliverable> {
+    if message.properties.len() + HEADER_FRAME_OVERHEAD + ANNOTATION_ROOM <= frame_max {
+        return Ok(with_changes(props, message, bridge, restore_user, bridge.annotate));
+    }
     let full = with_changes(props.clone(), message, bridge, restore_user, bridge.annotate);
-    if message.properties.len() + HEADER_FRAME_OVERHEAD + ANNOTATION_ROOM <= frame_max
-        || fits(&full, frame_max)
-    {
+    if fits(&full, frame_max) {
         return Ok(full);
     }
     // Properties must fit one frame, or the broker closes the whole connection. What Leveret would add goes first.
