@@ -7,11 +7,17 @@ use lapin::types::{AMQPValue, FieldTable};
 
 use crate::domain::header::HeaderValue;
 
+/// Few properties take more when they are encoded.
+const USUAL_BYTES: usize = 512;
+
 /// Encodes properties as they stand in an AMQP content header.
 #[must_use]
 pub fn encode(properties: &BasicProperties) -> Bytes {
+    let buffer = Vec::with_capacity(USUAL_BYTES);
     // Writing into memory cannot fail.
-    cookie_factory::gen_simple(gen_properties(properties), Vec::new()).unwrap_or_default().into()
+    let encoded = cookie_factory::gen_simple(gen_properties(properties), buffer).unwrap_or_default();
+    // It stays as long as the message does.
+    encoded.into_boxed_slice().into()
 }
 
 /// Decodes properties; `None` where the bytes are not properties, or not only.
