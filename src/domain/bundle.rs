@@ -100,14 +100,19 @@ pub const OVERHEAD: usize = HEADER + COUNT + CHECKSUM;
 /// Bridge, exchange and routing key are AMQP short strings, so at most 255 bytes each; longer ones cannot reach this.
 #[must_use]
 pub fn encode(messages: &[Message]) -> Bytes {
-    let mut out = begin(0, OVERHEAD + messages.iter().map(encoded_len).sum::<usize>());
+    let mut out = begin(0, content_len(messages));
     put_content(&mut out, messages);
     finish(out)
 }
 
-/// A frame with its header; the content is to be appended.
-pub(super) fn begin(flags: u8, capacity: usize) -> BytesMut {
-    let mut out = BytesMut::with_capacity(capacity);
+/// The bytes that messages take as a bundle's content.
+pub(super) fn content_len(messages: &[Message]) -> usize {
+    COUNT + messages.iter().map(encoded_len).sum::<usize>()
+}
+
+/// A frame with its header, and room for so many bytes of content, which is to be appended.
+pub(super) fn begin(flags: u8, content: usize) -> BytesMut {
+    let mut out = BytesMut::with_capacity(HEADER + content + CHECKSUM);
     out.put_slice(MAGIC);
     out.put_u8(VERSION);
     out.put_u8(flags);

@@ -4,13 +4,14 @@
 //! nonce (12), the ciphertext, and its tag (16); the frame's header and the key's id are authenticated with it. A reader
 //! accepts whatever it has the key for, so compression can be switched and keys can be rotated while bundles wait.
 
-use std::fmt;
-use std::io::Read;
+use std::cell::RefCell;
+use std::{fmt, io};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
+use zstd::bulk::{Compressor, Decompressor};
 
 use super::bundle::{self, BundleError};
 use super::message::Message;
@@ -22,7 +23,10 @@ const ENCRYPTED: u8 = 2;
 const ZSTD_LEVEL: i32 = 1;
 
 /// More than any broker takes as one message, even before compression: content beyond it is not Leveret's.
-const MAX_CONTENT: u64 = 1 << 30;
+const MAX_CONTENT: usize = 1 << 30;
+
+/// What encryption adds to the content: the key's id, the nonce and the tag.
+const ENCRYPTION: usize = 4 + NONCE_LEN + 16;
 
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
@@ -81,22 +85,22 @@ impl Codec {
     /// # Errors
     /// Where the system has no randomness for a nonce.
     pub fn encode(&self, messages: &[Message]) -> Result<Bytes, EncryptError> {
-        if !self.compress && self.keys.is_empty() {
-            return Ok(bundle::encode(messages));
-        }
-        let mut content = BytesMut::new();
-        bundle::put_content(&mut content, messages);
-        let mut flags = 0;
-        if self.compress
-            && let Ok(smaller) = zstd::bulk::compress(&content, ZSTD_LEVEL)
-            && smaller.len() < content.len()
-        {
-            flags |= COMPRESSED;
-            content = BytesMut::from(smaller.as_slice());
-        }
-        let Some(key) = self.keys.first() else { return Ok(frame(flags, &content)) };
+        let compressed = if self.compress { compress(messages) } else { None };
+        let length = compressed.as_ref().map_or_else(|| bundle::content_len(messages), Vec::len);
+        let put_content = |out: &mut BytesMut| match &compressed {
+            Some(compressed) => out.put_slice(compressed),
+            None => bundle::put_content(out, messages),
+        };
+        let flags = if compressed.is_some() { COMPRESSED } else { 0 };
+        let Some(key) = self.keys.first() else {
+            let mut frame = bundle::begin(flags, length);
+            put_content(&mut frame);
+            return Ok(bundle::finish(frame));
+        };
         let flags = flags | ENCRYPTED;
-        Ok(frame(flags, &encrypt(key, flags, content)?))
+        let mut frame = bundle::begin(flags, length + ENCRYPTION);
+        encrypt(&mut frame, key, flags, put_content)?;
+        Ok(bundle::finish(frame))
     }
 
     /// Decodes a bundle.
@@ -136,38 +140,53 @@ impl Codec {
     }
 }
 
-fn frame(flags: u8, content: &[u8]) -> Bytes {
-    let mut out = bundle::begin(flags, content.len() + bundle::OVERHEAD);
-    out.put_slice(content);
-    bundle::finish(out)
-}
-
 fn aad(flags: u8, key: u32) -> Aad<[u8; 6]> {
     let [a, b, c, d] = key.to_be_bytes();
     Aad::from([bundle::VERSION, flags, a, b, c, d])
 }
 
-fn encrypt(key: &Key, flags: u8, mut content: BytesMut) -> Result<BytesMut, EncryptError> {
+/// Appends encrypted what `put_content` appends.
+fn encrypt(
+    frame: &mut BytesMut,
+    key: &Key,
+    flags: u8,
+    put_content: impl FnOnce(&mut BytesMut),
+) -> Result<(), EncryptError> {
     let mut nonce = [0; NONCE_LEN];
     SystemRandom::new().fill(&mut nonce).map_err(|_| EncryptError)?;
+    frame.put_u32(key.id);
+    frame.put_slice(&nonce);
+    let start = frame.len();
+    put_content(frame);
+    let content = frame.get_mut(start..).unwrap_or_default();
     let tag = key
         .key
-        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), aad(flags, key.id), &mut content)
+        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), aad(flags, key.id), content)
         .map_err(|_| EncryptError)?;
-    let mut out = BytesMut::with_capacity(4 + NONCE_LEN + content.len() + tag.as_ref().len());
-    out.put_u32(key.id);
-    out.put_slice(&nonce);
-    out.put_slice(&content);
-    out.put_slice(tag.as_ref());
-    Ok(out)
+    frame.put_slice(tag.as_ref());
+    Ok(())
+}
+
+/// The content compressed; `None` where that makes it no smaller.
+fn compress(messages: &[Message]) -> Option<Vec<u8>> {
+    let mut content = BytesMut::with_capacity(bundle::content_len(messages));
+    bundle::put_content(&mut content, messages);
+    let compressed = COMPRESSOR.with_borrow_mut(|compressor| match compressor {
+        Ok(compressor) => compressor.compress(&content).ok(),
+        Err(_) => None,
+    });
+    compressed.filter(|compressed| compressed.len() < content.len())
 }
 
 fn decompress(content: &[u8]) -> Result<Bytes, BundleError> {
-    let failed = |_| BundleError::Decompression;
-    let mut plain = Vec::new();
-    let decoder = zstd::stream::read::Decoder::new(content).map_err(failed)?;
-    let read = decoder.take(MAX_CONTENT + 1).read_to_end(&mut plain).map_err(failed)?;
-    if read as u64 > MAX_CONTENT { Err(BundleError::Decompression) } else { Ok(plain.into()) }
+    let plain = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(content, MAX_CONTENT));
+    plain.map(Bytes::from).map_err(|_| BundleError::Decompression)
+}
+
+thread_local! {
+    // To set these up takes longer than to compress a small bundle.
+    static COMPRESSOR: RefCell<io::Result<Compressor<'static>>> = RefCell::new(Compressor::new(ZSTD_LEVEL));
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
 }
 
 #[cfg(test)]
@@ -180,6 +199,12 @@ mod tests {
 
     use super::*;
     use crate::domain::time::UnixMillis;
+
+    fn frame(flags: u8, content: &[u8]) -> Bytes {
+        let mut out = bundle::begin(flags, content.len());
+        out.put_slice(content);
+        bundle::finish(out)
+    }
 
     fn message(body: Vec<u8>) -> Message {
         Message {
