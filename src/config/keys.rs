@@ -198,7 +198,7 @@ const HOLD: &[Key] = &[
         "max_bytes",
         Size,
         "64MiB",
-        "Bytes held in memory, from 64KiB to 2GiB, shared by the workers; at least one bundle for each.",
+        "Bytes of messages in memory, from 64KiB to 2GiB, shared by the workers, at least one bundle for each; half is for what is due, half for the bridges.",
     ),
 ];
 

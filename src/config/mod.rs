@@ -156,7 +156,7 @@ pub struct IntakeConfig {
 pub struct HoldConfig {
     /// Unsettled bundles, at least 1 for each worker.
     pub prefetch: u16,
-    /// Bytes held; at least one whole bundle for each worker.
+    /// Bytes taken from all queues and not yet settled; at least one whole bundle for each worker.
     pub max_bytes: usize,
 }
 

@@ -35,6 +35,15 @@ pub struct Limits {
     pub max_bytes: usize,
 }
 
+/// What may be in open bundles together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenLimits {
+    /// Most messages.
+    pub messages: usize,
+    /// Most bytes in memory.
+    pub bytes: usize,
+}
+
 /// A closed bundle. `tokens` belong to `messages`, in the same order.
 #[derive(Debug)]
 pub struct Packed<T> {
@@ -57,7 +66,10 @@ struct Entry<T> {
 #[derive(Debug)]
 struct Open<T> {
     entries: Vec<Entry<T>>,
+    // Of the bundle, when it is encoded.
     bytes: usize,
+    // Of its messages, in memory.
+    memory: usize,
     closes: Instant,
 }
 
@@ -100,9 +112,15 @@ impl<T> Packer<T> {
         let closes = now + self.linger(destination, remaining);
         let max_messages = self.limits.max_messages;
         let Some(slot) = self.open.get_mut(slot_of(destination)) else { return };
-        let open = slot.get_or_insert_with(|| Open { entries: Vec::new(), bytes: bundle::OVERHEAD, closes });
+        let open = slot.get_or_insert_with(|| Open {
+            entries: Vec::new(),
+            bytes: bundle::OVERHEAD,
+            memory: 0,
+            closes,
+        });
         open.closes = open.closes.min(closes);
         open.bytes += size;
+        open.memory += message.size();
         open.entries.push(Entry { message, remaining, added: now, token });
         if open.entries.len() >= max_messages || open.bytes >= max_bytes {
             self.close(destination, now, closed);
@@ -131,12 +149,11 @@ impl<T> Packer<T> {
         }
     }
 
-    /// Closes the fullest bundles until no more than `most` messages are in open ones.
-    pub fn relieve(&mut self, most: usize, now: Instant, closed: &mut Vec<Packed<T>>) {
-        while self.len() > most {
-            let messages =
-                |destination: &Destination| self.open_at(*destination).map_or(0, |open| open.entries.len());
-            let Some(fullest) = self.destinations().max_by_key(messages) else { return };
+    /// Closes the fullest bundles until no more than `most` is in open ones.
+    pub fn relieve(&mut self, most: OpenLimits, now: Instant, closed: &mut Vec<Packed<T>>) {
+        while self.len() > most.messages || self.memory() > most.bytes {
+            let memory = |destination: &Destination| self.open_at(*destination).map(|open| open.memory);
+            let Some(fullest) = self.destinations().max_by_key(memory) else { return };
             self.close(fullest, now, closed);
         }
     }
@@ -145,6 +162,11 @@ impl<T> Packer<T> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.open.iter().flatten().map(|open| open.entries.len()).sum()
+    }
+
+    /// Bytes in memory of messages in open bundles.
+    fn memory(&self) -> usize {
+        self.open.iter().flatten().map(|open| open.memory).sum()
     }
 
     /// Whether no bundle is open.
@@ -294,12 +316,15 @@ mod tests {
         for (id, level) in [(1, 0), (2, 1), (3, 1), (4, 2)] {
             packer.add(Destination::Level(level), message(id, 0), Duration::ZERO, id, now, &mut closed);
         }
-        packer.relieve(4, now, &mut closed);
+        let most = |messages, bytes| OpenLimits { messages, bytes };
+        packer.relieve(most(4, usize::MAX), now, &mut closed);
         assert!(closed.is_empty());
-        packer.relieve(3, now, &mut closed);
+        packer.relieve(most(3, usize::MAX), now, &mut closed);
         assert_eq!(closed.iter().map(|bundle| bundle.tokens.clone()).collect::<Vec<_>>(), [[2, 3]]);
         assert_eq!(packer.len(), 2);
-        packer.relieve(0, now, &mut closed);
+        packer.relieve(most(4, 2 * message(0, 0).size() - 1), now, &mut closed);
+        assert_eq!(packer.len(), 1);
+        packer.relieve(most(0, usize::MAX), now, &mut closed);
         assert!(packer.is_empty());
     }
 

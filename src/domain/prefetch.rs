@@ -1,8 +1,11 @@
 //! How many deliveries the broker may have on their way: few until their size is known, since all of a prefetch
 //! comes before the first of it can be weighed; then as many as are used and fit in memory.
 
-/// The prefetch before anything is known about the messages.
-const START: u16 = 32;
+/// The most before anything is known about the messages.
+const START: u16 = 8;
+
+/// What each message is taken to weigh until the first have been weighed: few are larger.
+const UNWEIGHED: usize = 4 << 20;
 
 /// A consumer keeps the prefetch that it began with: this one is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub struct Load {
 }
 
 /// Regulates the prefetch of one queue.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefetch {
     current: u16,
     most: u16,
@@ -36,12 +39,13 @@ impl Prefetch {
     /// A consumer never gets more than `most`; keeps the unsettled deliveries near `max_bytes` bytes or below.
     #[must_use]
     pub fn new(most: u16, max_bytes: usize) -> Self {
-        Self { current: START.min(most), most, max_bytes }
+        Self { current: fitting(max_bytes, UNWEIGHED, most.min(START)), most, max_bytes }
     }
 
-    /// Always this many, whatever they weigh.
+    /// Always as many as fit when each takes `size` bytes, whatever they weigh.
     #[must_use]
-    pub fn fixed(prefetch: u16) -> Self {
+    pub fn fixed(most: u16, max_bytes: usize, size: usize) -> Self {
+        let prefetch = fitting(max_bytes, size, most);
         Self { current: prefetch, most: prefetch, max_bytes: usize::MAX }
     }
 
@@ -49,6 +53,12 @@ impl Prefetch {
     #[must_use]
     pub fn current(&self) -> u16 {
         self.current
+    }
+
+    /// The most that it can become.
+    #[must_use]
+    pub fn most(&self) -> u16 {
+        self.most
     }
 
     /// The change that the load asks for, if it does: twice as many when all are used and their like fits; a pause
@@ -59,8 +69,7 @@ impl Prefetch {
         let average = load.bytes / load.unsettled.max(1);
         let resume_at = if load.bytes > self.max_bytes {
             let half = self.max_bytes / 2;
-            let fitting = half / average.max(1);
-            self.current = u16::try_from(fitting).unwrap_or(u16::MAX).clamp(1, self.most.max(1));
+            self.current = fitting(half, average, self.most);
             half
         } else {
             let doubled = self.current.saturating_mul(2).min(self.most);
@@ -74,6 +83,11 @@ impl Prefetch {
         };
         Some(Change { prefetch: self.current, resume_at })
     }
+}
+
+/// How many messages of `size` bytes fit: at least one, since the largest has to pass as well, and `most` at most.
+fn fitting(max_bytes: usize, size: usize, most: u16) -> u16 {
+    u16::try_from(max_bytes / size.max(1)).unwrap_or(u16::MAX).clamp(1, most.max(1))
 }
 
 #[cfg(test)]
@@ -100,41 +114,49 @@ mod tests {
     #[test]
     fn small_messages_reach_the_maximum_in_few_steps() {
         let mut prefetch = Prefetch::new(1_000, 64 * MIB);
-        assert_eq!(prefetch.current(), 32);
-        assert_eq!(settle_down(&mut prefetch, 1_000), [64, 128, 256, 512, 1_000]);
+        assert_eq!(prefetch.current(), 8);
+        assert_eq!(settle_down(&mut prefetch, 1_000), [16, 32, 64, 128, 256, 512, 1_000]);
+    }
+
+    #[test]
+    fn little_memory_begins_with_few() {
+        assert_eq!(Prefetch::new(1_000, 8 * MIB).current(), 2);
+        assert_eq!(Prefetch::new(1_000, MIB).current(), 1);
     }
 
     #[test]
     fn what_is_fixed_never_changes() {
-        let mut prefetch = Prefetch::fixed(500);
-        assert_eq!(prefetch.current(), 500);
+        assert_eq!(Prefetch::fixed(1_000, MIB, 2 * MIB).current(), 1);
+        assert_eq!(Prefetch::fixed(1_000, 8 * MIB, 1).current(), 1_000);
+        let mut prefetch = Prefetch::fixed(1_000, 8 * MIB, MIB / 64);
+        assert_eq!(prefetch.current(), 512);
         assert_eq!(settle_down(&mut prefetch, 1), Vec::<u16>::new());
         assert_eq!(settle_down(&mut prefetch, 100 * MIB), Vec::<u16>::new());
     }
 
     #[test]
     fn a_small_maximum_is_kept() {
-        assert_eq!(Prefetch::new(1, MIB).current(), 1);
-        assert_eq!(settle_down(&mut Prefetch::new(10, MIB), 1), Vec::<u16>::new());
-        assert_eq!(settle_down(&mut Prefetch::new(40, MIB), 1), [40]);
+        assert_eq!(Prefetch::new(1, 64 * MIB).current(), 1);
+        assert_eq!(settle_down(&mut Prefetch::new(8, 64 * MIB), 1), Vec::<u16>::new());
+        assert_eq!(settle_down(&mut Prefetch::new(10, 64 * MIB), 1), [10]);
     }
 
     #[test]
     fn what_does_not_fit_twice_does_not_grow() {
-        assert_eq!(settle_down(&mut Prefetch::new(1_000, 64 * MIB), MIB + 1), Vec::<u16>::new());
-        assert_eq!(settle_down(&mut Prefetch::new(1_000, 64 * MIB), MIB / 2), [64]);
+        assert_eq!(settle_down(&mut Prefetch::new(1_000, 32 * MIB), 4 * MIB), Vec::<u16>::new());
+        assert_eq!(settle_down(&mut Prefetch::new(1_000, 32 * MIB), MIB), [16]);
     }
 
     #[test]
     fn an_unused_prefetch_does_not_grow() {
-        assert_eq!(Prefetch::new(1_000, 64 * MIB).regulate(saturated(31, 1)), None);
+        assert_eq!(Prefetch::new(1_000, 64 * MIB).regulate(saturated(7, 1)), None);
     }
 
     #[test]
     fn acknowledgements_under_way_count_as_used() {
-        let load = Load { unacknowledged: 32, unsettled: 0, bytes: 0 };
-        let change = Prefetch::new(1_000, MIB).regulate(load);
-        assert_eq!(change, Some(Change { prefetch: 64, resume_at: MIB }));
+        let load = Load { unacknowledged: 8, unsettled: 0, bytes: 0 };
+        let change = Prefetch::new(1_000, 32 * MIB).regulate(load);
+        assert_eq!(change, Some(Change { prefetch: 16, resume_at: 32 * MIB }));
     }
 
     #[test]
@@ -179,7 +201,7 @@ mod tests {
         #[test]
         fn comes_to_rest(most in 1..u16::MAX, max_bytes in 65_536..(1usize << 31), size in 0..65_536usize) {
             let mut prefetch = Prefetch::new(most, max_bytes);
-            prop_assert!(settle_down(&mut prefetch, size).len() <= 13);
+            prop_assert!(settle_down(&mut prefetch, size).len() <= 17);
         }
     }
 }

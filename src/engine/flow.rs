@@ -26,7 +26,7 @@ use crate::domain::codec::Codec;
 use crate::domain::hold::Hold;
 use crate::domain::ladder::Ladder;
 use crate::domain::message::Message;
-use crate::domain::packer::{Destination, Packed, Packer};
+use crate::domain::packer::{Destination, OpenLimits, Packed, Packer};
 use crate::domain::park::Reason;
 use crate::domain::plan::{self, Plan};
 use crate::domain::time::UnixMillis;
@@ -88,8 +88,8 @@ pub(super) struct Setting {
     pub(super) metrics: Arc<Metrics>,
     pub(super) held: HeldMetrics,
     pub(super) steps: Arc<StepDetector>,
-    /// Most messages in open bundles: more would use up what ingress may have unsettled, and stop it.
-    pub(super) max_open: usize,
+    /// Most in open bundles: more would use up what a source may have unsettled, and stop it until they are closed.
+    pub(super) max_open: OpenLimits,
 }
 
 /// The flow.

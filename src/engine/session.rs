@@ -26,6 +26,7 @@ use crate::amqp::topology::{DeclareError, Names};
 use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
 use crate::domain::packer::{Limits, Packer, Stay};
+use crate::domain::prefetch::Prefetch;
 use crate::telemetry::metrics::{Role, Share};
 
 /// How long a short delay is gathered on its way to the due queue.
@@ -197,25 +198,26 @@ fn start_sources(
     let Worker { shared, consuming, .. } = worker;
     let config = &shared.config;
     let names = Names::new(&config.namespace);
-    let mut start = |queue: String, kind: Kind, budget: Budget, unsettled: Share| {
+    let budget = Budget::of(config);
+    let mut start = |queue: String, kind: Kind, prefetch: Prefetch, unsettled: Share| {
         let source = Source {
             link: link.clone(),
             topology: shared.topology.clone(),
             queue,
             kind,
-            budget,
+            prefetch,
             consuming: consuming.follow(),
             unsettled,
         };
         sources.spawn(source.run(arrivals.clone(), signals.clone()).in_current_span());
     };
     let metrics = &shared.metrics;
-    start(names.due(), Kind::Due { codec: codec.clone() }, Budget::due(config), metrics.unsettled_due());
+    start(names.due(), Kind::Due { codec: codec.clone() }, budget.due, metrics.unsettled_due());
     for bridge in &config.bridges {
         let rules = DueRules { default_delay: bridge.default_delay, max_delay: config.max_delay };
         let kind = Kind::Ingress { bridge: bridge.name.as_str().into(), rules };
         let unsettled = metrics.bridge(&bridge.name).unsettled();
-        start(names.ingress(&bridge.name), kind, Budget::ingress(config), unsettled);
+        start(names.ingress(&bridge.name), kind, budget.ingress.clone(), unsettled);
     }
 }
 
@@ -234,7 +236,7 @@ fn flow(shared: &Shared, link: &SharedLink, codec: Arc<Codec>) -> Flow {
         held: shared.metrics.held(),
         metrics: shared.metrics.clone(),
         steps: shared.steps.clone(),
-        max_open: usize::from(Budget::ingress(config).prefetch) / 2,
+        max_open: Budget::of(config).open,
     };
     let limits = Limits { max_messages: config.bundle.max_messages, max_bytes: config.bundle.max_bytes };
     let levels =

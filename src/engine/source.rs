@@ -14,7 +14,6 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::budget::Budget;
 use super::clock;
 use super::consuming::Consuming;
 use super::intake::{self, Refused};
@@ -86,7 +85,8 @@ pub(super) struct Source {
     pub(super) topology: Arc<Topology>,
     pub(super) queue: String,
     pub(super) kind: Kind,
-    pub(super) budget: Budget,
+    /// How much may be unsettled.
+    pub(super) prefetch: Prefetch,
     pub(super) consuming: Consuming,
     /// Shows the number of unsettled deliveries.
     pub(super) unsettled: Share,
@@ -116,7 +116,7 @@ impl Source {
         signals: Signals,
     ) -> Result<(), Failure> {
         let channel = self.link.channel().await?;
-        let mut state = State::new(channel, self.budget);
+        let mut state = State::new(channel, self.prefetch.clone());
         let mut arrivals = Some(arrivals);
         let mut consumer = Some(self.subscribe(&mut state).await?);
         self.consuming.set(true);
@@ -284,12 +284,8 @@ impl Source {
 }
 
 impl State {
-    fn new(channel: Channel, budget: Budget) -> Self {
+    fn new(channel: Channel, prefetch: Prefetch) -> Self {
         let (settled, settlements) = mpsc::unbounded_channel();
-        let prefetch = budget.max_bytes.map_or_else(
-            || Prefetch::fixed(budget.prefetch),
-            |max_bytes| Prefetch::new(budget.prefetch, max_bytes),
-        );
         Self {
             channel,
             settlement: Settlement::default(),

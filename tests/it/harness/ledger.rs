@@ -86,6 +86,15 @@ impl Ledger {
 
     /// Consumes a queue, through any number of lost connections, until the answer is dropped.
     pub(crate) fn collect(&'static self, uri: &str, queue: &str) -> DropGuard {
+        self.collect_at(uri, queue, PREFETCH, Duration::ZERO)
+    }
+
+    /// The same, one message at a time, each of which takes so long.
+    pub(crate) fn collect_slowly(&'static self, uri: &str, queue: &str, each: Duration) -> DropGuard {
+        self.collect_at(uri, queue, 1, each)
+    }
+
+    fn collect_at(&'static self, uri: &str, queue: &str, prefetch: u16, each: Duration) -> DropGuard {
         let stop = CancellationToken::new();
         let (uri, queue, stopped) = (uri.to_owned(), queue.to_owned(), stop.clone());
         tokio::spawn(async move {
@@ -94,7 +103,7 @@ impl Ledger {
                     // An error is a lost connection: the broker is away, or was.
                     if let Ok(client) = Client::try_connect(&uri).await {
                         tokio::select! {
-                            _ = self.consume(&client, &queue) => {}
+                            _ = self.consume(&client, &queue, prefetch, each) => {}
                             () = client.lost() => {}
                         }
                     }
@@ -106,15 +115,24 @@ impl Ledger {
         stop.drop_guard()
     }
 
-    async fn consume(&self, client: &Client, queue: &str) -> Result<(), lapin::Error> {
+    async fn consume(
+        &self,
+        client: &Client,
+        queue: &str,
+        prefetch: u16,
+        each: Duration,
+    ) -> Result<(), lapin::Error> {
         let channel = client.channel();
-        channel.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
+        channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
         let options = BasicConsumeOptions::default();
         let mut consumer =
             channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await?;
         while let Some(delivery) = consumer.next().await {
             let delivery = delivery?;
             self.arrived(&delivery, now_ms());
+            if !each.is_zero() {
+                tokio::time::sleep(each).await;
+            }
             delivery.ack(BasicAckOptions::default()).await?;
         }
         Ok(())
