@@ -16,7 +16,8 @@ pub struct Hold<T> {
 struct Held<T> {
     until: Instant,
     sequence: u64,
-    item: T,
+    // Boxed, since the heap moves what it holds about.
+    item: Box<T>,
 }
 
 impl<T> Default for Hold<T> {
@@ -29,7 +30,7 @@ impl<T> Hold<T> {
     /// Keeps `item` until that moment.
     pub fn push(&mut self, until: Instant, item: T) {
         self.sequence += 1;
-        self.heap.push(Reverse(Held { until, sequence: self.sequence, item }));
+        self.heap.push(Reverse(Held { until, sequence: self.sequence, item: Box::new(item) }));
     }
 
     /// The next item whose moment has come.
@@ -37,7 +38,7 @@ impl<T> Hold<T> {
         if self.next_due()? > now {
             return None;
         }
-        self.heap.pop().map(|Reverse(held)| held.item)
+        self.heap.pop().map(|Reverse(held)| *held.item)
     }
 
     /// When the next item's moment comes.
@@ -48,7 +49,7 @@ impl<T> Hold<T> {
 
     /// Takes every item out, due or not, in order, each with its moment.
     pub fn drain(&mut self) -> impl Iterator<Item = (Instant, T)> + use<'_, T> {
-        std::iter::from_fn(|| self.heap.pop().map(|Reverse(held)| (held.until, held.item)))
+        std::iter::from_fn(|| self.heap.pop().map(|Reverse(held)| (held.until, *held.item)))
     }
 
     /// Items held.

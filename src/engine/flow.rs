@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
+use super::alarm::Alarm;
 use super::clock::{self, Now, Reckoning, Step, StepDetector};
 use super::dispatch::{Dispatcher, Job, Lane};
 use super::dress::Surroundings;
@@ -142,6 +142,7 @@ impl Flow {
     ) -> Result<(), SessionError> {
         let mut batch = Vec::new();
         let mut draining = false;
+        let mut alarm = Alarm::new();
         loop {
             // Diverting queues jobs in turn.
             loop {
@@ -174,7 +175,7 @@ impl Flow {
                     self.packer.relieve(self.setting.max_open, now.mono, &mut self.closed);
                 }
                 finished = self.dispatcher.next() => self.finished(finished?)?,
-                () = wait_until(wake) => {}
+                () = alarm.wait(wake) => {}
                 () = lost.cancelled() => return Err(SessionError::Lost("connection lost".to_owned())),
             }
             self.tick();
@@ -389,11 +390,4 @@ pub(super) fn retry_level(ladder: &Ladder, since: UnixMillis, now: UnixMillis) -
     let pause = (now.saturating_since(since) / 4).clamp(SOONEST, RAREST);
     let fitting = ladder.levels().partition_point(|level| level.ttl <= pause);
     Destination::Level(fitting.saturating_sub(1))
-}
-
-async fn wait_until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at.into()).await,
-        None => std::future::pending().await,
-    }
 }
