@@ -29,7 +29,7 @@ const PREFETCH: u16 = 1_000;
 const MOST_AT_ONCE: usize = 512;
 
 /// Confirmed deliveries are gathered so long: one acknowledgement for many.
-const GATHER: Duration = Duration::from_millis(5);
+const GATHER: Duration = Duration::from_millis(10);
 
 /// How a process of its own comes to the same broker.
 #[derive(Debug, Clone, Default)]

@@ -30,7 +30,7 @@ use crate::domain::settlement::Settlement;
 use crate::telemetry::metrics::Share;
 
 /// Settled deliveries are gathered this long: one acknowledgement for many.
-const GATHER: Duration = Duration::from_millis(5);
+const GATHER: Duration = Duration::from_millis(10);
 
 /// A settled delivery waits this long for those before it, then is acknowledged alone.
 const OUT_OF_ORDER: Duration = Duration::from_millis(50);
