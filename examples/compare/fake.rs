@@ -66,7 +66,12 @@ pub(crate) fn report(run: &Run, p99: f64) -> Report {
         early: 0,
         drained_ms: Some(p99),
         lateness_ms: Some(Lateness { mean: p50, p50, p90: p99, p99, p99_9: p99, max: p99 }),
-        usage: Usage { broker: Some(process(100.0)), leveret: Some(process(50.0)), bench: None },
+        usage: Usage {
+            broker: Some(process(100.0)),
+            leveret: Some(process(50.0)),
+            bench: None,
+            seconds: 10.0,
+        },
         timeline: vec![Second { second: 0, delivered: run.messages, p50_ms: p50, p99_ms: p99, max_ms: p99 }],
         distribution: vec![Bucket { up_to_ms: p99, count: run.messages }],
     }

@@ -95,9 +95,12 @@ pub struct Usage {
     pub leveret: Option<Process>,
     /// The measuring process itself.
     pub bench: Option<Process>,
+    /// Over how many seconds processor time and writes were taken: those in which as many messages came as were
+    /// published, where the run was long enough for that; else the whole run.
+    pub seconds: f64,
 }
 
-/// What one process used, from the first publish to the last delivery.
+/// What one process used. Its memory is that of the whole run, from the first publish to the last delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Processor time, in seconds.
@@ -184,8 +187,9 @@ impl Report {
     }
 
     fn costs(&self) -> Vec<Vec<String>> {
-        let Usage { broker, leveret, bench } = self.usage;
-        let head = ["process", "CPU", "CPU per message", "written", "memory before", "after", "peak"];
+        let Usage { broker, leveret, bench, seconds } = self.usage;
+        let cpu = format!("CPU in {} s", rounded(seconds));
+        let head = ["process", &cpu, "CPU per message", "written", "memory before", "after", "peak"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.push(cost("broker", broker, "not measured (--broker-pid)"));
         match self.scheme.as_str() {

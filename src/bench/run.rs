@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::process::Child;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::load::Delays;
@@ -12,20 +12,25 @@ use super::publishing::{Publishing, publish};
 use super::report::{NO_DELAY, Report, Settings, Usage};
 use super::scheme::{Bridge, Scheme, Stage};
 use super::tally::Tally;
-use super::usage::Watched;
+use super::usage::Watch;
 use super::{collecting, progress, relay};
 use crate::amqp::connection::{self, ConnectError, Link};
 use crate::amqp::failure::Failure;
 use crate::amqp::wire;
 use crate::config::{AmqpConfig, QueueType};
 use crate::domain::duration::compact;
-use crate::telemetry::process::Whose;
 
 /// Messages that are only to wait are due after this, and up to twice that.
 const PENDING_DELAY: Duration = Duration::from_secs(6 * 3_600);
 
 /// How often a run looks whether all have come.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// What is started takes so long to find its pace.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// Costs are taken from the time in which as many messages come as are published, if that is no shorter than this.
+const SHORTEST_STEADY: Duration = Duration::from_secs(5);
 
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -139,8 +144,7 @@ impl Bench<'_> {
         self.fill(publishing, interrupt).await?;
         let channel = consuming.channel().await?;
         let consumer = collecting::consume(&channel, &self.stage.queue).await?;
-        let watched = self.watch(relay.as_ref());
-        let stop = interrupt.child_token();
+        let watch = Watch::begin(plan.broker_pid, relay.as_ref().map_or(plan.leveret_pid, Child::id));
         let what = Publishing {
             stage: &self.stage,
             queue: &self.stage.queue,
@@ -150,10 +154,17 @@ impl Bench<'_> {
             size: plan.size,
         };
         let confirming = publishing.confirming_channel().await?;
-        let started = Instant::now();
-        let mut took = Duration::ZERO;
+        let (started, mut took, mut steady) = (Instant::now(), Duration::ZERO, None);
         let all = async {
-            publish(&confirming, what, Some(&self.shared), &stop).await?;
+            let publishing = publish(&confirming, what, Some(&self.shared), interrupt);
+            tokio::pin!(publishing);
+            tokio::select! {
+                published = &mut publishing => published?,
+                begun = self.steady(&watch, started) => {
+                    publishing.await?;
+                    steady = Some(begun.end(self.shared.tally().count_delivered()));
+                }
+            }
             took = started.elapsed();
             self.last().await;
             Ok(())
@@ -168,7 +179,21 @@ impl Bench<'_> {
         progress::done();
         ended?;
         let took = if took.is_zero() { started.elapsed() } else { took };
-        Ok(self.report(took, interrupt.is_cancelled(), &watched))
+        let whole = watch.end(self.shared.tally().count_delivered());
+        Ok(self.report(took, interrupt.is_cancelled(), whole.with_costs_of(steady)))
+    }
+
+    /// Waits until as many messages come as are published, where the run is long enough for that to last.
+    async fn steady(&self, watch: &Watch, started: Instant) -> Watch {
+        let plan = self.plan;
+        let longest = if plan.scheme.delays() { plan.delays.to } else { Duration::ZERO };
+        let from = longest + WARM_UP;
+        let publishing = Duration::from_secs_f64(plan.messages as f64 / plan.rate.max(1) as f64);
+        if plan.rate == 0 || publishing < from + SHORTEST_STEADY {
+            return std::future::pending().await;
+        }
+        sleep_until(started + from).await;
+        watch.anew(self.shared.tally().count_delivered())
     }
 
     fn start_relay(&self) -> Result<Option<Child>, BenchError> {
@@ -199,12 +224,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn watch(&self, relay: Option<&Child>) -> [Option<Watched>; 3] {
-        let sidecar = relay.map_or(self.plan.leveret_pid, Child::id);
-        let of = |pid: Option<u32>| pid.and_then(|pid| Watched::begin(Whose::Of(pid)));
-        [of(self.plan.broker_pid), of(sidecar), Watched::begin(Whose::Own)]
-    }
-
     /// Waits until every confirmed message has come, or nothing has come for too long.
     async fn last(&self) {
         let mut before = 0;
@@ -226,12 +245,9 @@ impl Bench<'_> {
         }
     }
 
-    fn report(&self, took: Duration, interrupted: bool, watched: &[Option<Watched>; 3]) -> Report {
+    fn report(&self, took: Duration, interrupted: bool, usage: Usage) -> Report {
         let plan = self.plan;
         let tally = self.shared.tally();
-        let messages = tally.count_delivered();
-        let [broker, leveret, bench] =
-            watched.each_ref().map(|process| process.as_ref().and_then(|process| process.end(messages)));
         Report {
             scheme: plan.scheme.name().to_owned(),
             broker: self.broker.clone(),
@@ -249,7 +265,7 @@ impl Bench<'_> {
             published: tally.count_published(),
             confirmed: tally.count_confirmed(),
             publish_rate: tally.count_confirmed() as f64 / took.as_secs_f64().max(1e-9),
-            delivered: messages,
+            delivered: tally.count_delivered(),
             delivery_rate: tally.delivery_rate(),
             // What had not come when it was interrupted need not be lost.
             lost: if interrupted { 0 } else { tally.count_lost() },
@@ -257,7 +273,7 @@ impl Bench<'_> {
             early: tally.count_early(),
             drained_ms: tally.drained_ms(),
             lateness_ms: tally.lateness(),
-            usage: Usage { broker, leveret, bench },
+            usage,
             timeline: tally.timeline(),
             distribution: tally.distribution(),
         }

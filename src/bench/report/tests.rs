@@ -35,7 +35,7 @@ fn report() -> Report {
         early: 3,
         drained_ms: Some(4.25),
         lateness_ms: Some(Lateness { mean: 1.5, p50: 1.0, p90: 2.0, p99: 12.34, p99_9: 99.0, max: 12_000.0 }),
-        usage: Usage { broker: Some(process), leveret: None, bench: Some(process) },
+        usage: Usage { broker: Some(process), leveret: None, bench: Some(process), seconds: 13.0 },
         timeline: vec![Second { second: 0, delivered: 29_998, p50_ms: 1.0, p99_ms: 12.34, max_ms: 12_000.0 }],
         distribution: vec![Bucket { up_to_ms: 0.1, count: 1 }],
     }
@@ -61,10 +61,10 @@ late, p99.9         99.0 ms
 late, max           12.0 s
 drained             4.25 ms after the last was due
 
-process     CPU  CPU per message  written  memory before    after      peak
-broker   12.3 s           412 µs    3 MiB        100 MiB  110 MiB  1.21 GiB
+process  CPU in 13.0 s  CPU per message  written  memory before    after      peak
+broker          12.3 s           412 µs    3 MiB        100 MiB  110 MiB  1.21 GiB
 leveret  not measured (--leveret-pid)
-bench    12.3 s           412 µs    3 MiB        100 MiB  110 MiB  1.21 GiB
+bench           12.3 s           412 µs    3 MiB        100 MiB  110 MiB  1.21 GiB
 ";
     assert_eq!(report().table(), expected, "{}", report().table());
 }
