@@ -104,6 +104,10 @@ pub(super) struct Finished<T> {
     pub(super) fates: Vec<(Job<T>, Fate)>,
     /// From the first write to the last confirm.
     pub(super) elapsed: Duration,
+    /// Jobs whose confirms lag: the lane goes on without them, and their fates come in a batch of their own.
+    pub(super) parted: usize,
+    /// Whether this is such a batch.
+    pub(super) detached: bool,
 }
 
 struct Queue<T> {
@@ -294,6 +298,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
         if let Some(failure) = failure.as_ref().filter(|failure| failure.concerns_whole_exchange()) {
             self.condemn(&lane, alone, failure, &mut fates);
         }
+        let parted = late.len();
         match (channel, lagging) {
             (Some(channel), Some(lagging)) if !late.is_empty() => {
                 self.detach(&lane, late, channel, lagging, started);
@@ -305,7 +310,7 @@ impl<T: Send + Sync + 'static> Dispatcher<T> {
             _ => {}
         }
         self.release(&lane, again, detached);
-        Ok(Finished { lane, fates, elapsed: started.elapsed() })
+        Ok(Finished { lane, fates, elapsed: started.elapsed(), parted, detached })
     }
 
     /// The exchange of a lane is missing, or forbidden. Where that is certain, what waits for it shares the fate.

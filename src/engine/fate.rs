@@ -41,9 +41,16 @@ impl Flow {
                 Token::Delivery { part, user } => {
                     let bridge = part.message.bridge.clone();
                     self.delivery_fate(part, user, &job.outgoing.exchange, fate, now);
-                    self.delivery_over(&bridge, now);
+                    if !finished.detached {
+                        self.delivery_over(&bridge, now);
+                    }
                 }
             }
+        }
+        // What its lane does not wait for, its bridge does not either. Where one of these is published once more, it is
+        // under way beside the turns.
+        if let Lane::Target { bridge, .. } = &finished.lane {
+            (0..finished.parted).for_each(|_| self.delivery_over(bridge, now));
         }
         Ok(())
     }
