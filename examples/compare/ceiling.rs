@@ -14,7 +14,7 @@ use crate::statistics::{Summary, ratios};
 
 const STEPS: [u64; 14] =
     [500, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000, 12_000, 16_000, 20_000];
-const SECONDS: u64 = 15;
+const SECONDS: u64 = 40;
 const REFERENCE: &str = "relay";
 /// As late as this, a scheme does not carry the rate any more.
 const LIMIT_MS: f64 = 100.0;

@@ -37,7 +37,7 @@ struct Options {
     /// How often
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// How long each run of `rates` and `ceiling` publishes [default: 60 and 15]
+    /// How long each run of `rates` and `ceiling` publishes [default: 60 and 40]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Messages in a burst

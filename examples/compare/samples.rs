@@ -134,6 +134,6 @@ pub(crate) fn both_us(report: &Report) -> Option<f64> {
 /// Bytes that the broker wrote for each byte of a message's body.
 pub(crate) fn written_ratio(report: &Report) -> Option<f64> {
     let Process { written_bytes, .. } = report.usage.broker?;
-    let bodies = report.delivered as f64 * report.settings.size as f64;
+    let bodies = report.usage.messages as f64 * report.settings.size as f64;
     (bodies > 0.0).then_some(written_bytes? as f64 / bodies)
 }

@@ -28,9 +28,9 @@ pub(super) async fn consume(channel: &Channel, queue: &str) -> Result<Consumer, 
 
 /// Collects for ever; an error means that nothing more can come.
 pub(super) async fn collect(
-    channel: &Channel,
+    channel: Channel,
     mut consumer: Consumer,
-    shared: &Arc<Shared>,
+    shared: Arc<Shared>,
 ) -> Result<(), Failure> {
     let mut gather = interval(GATHER);
     gather.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -63,7 +63,13 @@ pub(super) async fn publish(
             continue;
         }
         // Its permits come back one by one, with the confirms.
-        let Ok(permits) = window.acquire_many(u32::try_from(count).unwrap_or(u32::MAX)).await else { break };
+        let permits = window.acquire_many(u32::try_from(count).unwrap_or(u32::MAX));
+        let permits = tokio::select! {
+            permits = permits => permits,
+            () = stop.cancelled() => break,
+        };
+        // It is closed where a confirm says why.
+        let Ok(permits) = permits else { break };
         permits.forget();
         let batch: Vec<_> =
             (next..next + count).map(|sequence| what.message(&bodies, sequence, started.elapsed())).collect();
@@ -82,6 +88,10 @@ pub(super) async fn publish(
         next += count;
     }
     drop(confirm);
+    if stop.is_cancelled() {
+        confirming.abort();
+        return Ok(());
+    }
     confirming.await.unwrap_or_else(|error| Err(Failure::Connection(error.to_string())))
 }
 
@@ -95,7 +105,7 @@ impl Publishing<'_> {
             routing_key,
             properties: properties(headers),
             body: bodies.stamped(sequence, due_us),
-            mandatory: true,
+            mandatory: self.stage.scheme.confirms_routing(),
         }
     }
 }
@@ -108,8 +118,20 @@ fn properties(headers: FieldTable) -> BasicProperties {
 }
 
 async fn confirmed(
-    mut confirms: mpsc::UnboundedReceiver<(u64, PublisherConfirm)>,
+    confirms: mpsc::UnboundedReceiver<(u64, PublisherConfirm)>,
     window: Arc<Semaphore>,
+    shared: Option<Arc<Shared>>,
+) -> Result<(), Failure> {
+    let ended = confirm_all(confirms, &window, shared).await;
+    if ended.is_err() {
+        window.close();
+    }
+    ended
+}
+
+async fn confirm_all(
+    mut confirms: mpsc::UnboundedReceiver<(u64, PublisherConfirm)>,
+    window: &Semaphore,
     shared: Option<Arc<Shared>>,
 ) -> Result<(), Failure> {
     while let Some((sequence, confirm)) = confirms.recv().await {

@@ -98,9 +98,11 @@ pub struct Usage {
     /// Over how many seconds processor time and writes were taken: those in which as many messages came as were
     /// published, where the run was long enough for that; else the whole run.
     pub seconds: f64,
+    /// How many messages were delivered in them.
+    pub messages: u64,
 }
 
-/// What one process used. Its memory is that of the whole run, from the first publish to the last delivery.
+/// What one process used. Its memory is that of the whole run, from before the messages that are only to wait to the last delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Processor time, in seconds.
@@ -109,11 +111,11 @@ pub struct Process {
     pub cpu_us_per_message: f64,
     /// Bytes written to disk. Absent where the kernel does not tell.
     pub written_bytes: Option<u64>,
-    /// Resident memory before the first publish, in bytes.
+    /// Resident memory before the first publish, also of messages that only wait, in bytes.
     pub rss_bytes_before: u64,
     /// Resident memory after the last delivery, in bytes.
     pub rss_bytes_after: u64,
-    /// The most resident memory seen in between, in bytes.
+    /// The most resident memory that the process ever had, in bytes.
     pub rss_bytes_peak: u64,
 }
 
@@ -187,7 +189,7 @@ impl Report {
     }
 
     fn costs(&self) -> Vec<Vec<String>> {
-        let Usage { broker, leveret, bench, seconds } = self.usage;
+        let Usage { broker, leveret, bench, seconds, .. } = self.usage;
         let cpu = format!("CPU in {} s", rounded(seconds));
         let head = ["process", &cpu, "CPU per message", "written", "memory before", "after", "peak"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];

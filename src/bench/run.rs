@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::process::Child;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::load::Delays;
 use super::publishing::{Publishing, publish};
@@ -31,6 +32,9 @@ const WARM_UP: Duration = Duration::from_secs(2);
 
 /// Costs are taken from the time in which as many messages come as are published, if that is no shorter than this.
 const SHORTEST_STEADY: Duration = Duration::from_secs(5);
+
+/// How long what may come twice is waited for.
+const DOUBLES: Duration = Duration::from_millis(300);
 
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -106,12 +110,8 @@ pub async fn run(plan: &Plan, interrupt: &CancellationToken) -> Result<Report, B
     let consuming = connection::connect(&plan.amqp, "bench, consume", ()).await?;
     let longest = if plan.pending > 0 { PENDING_DELAY * 2 } else { plan.delays.to + Duration::from_secs(2) };
     let stage = Stage::new(plan.scheme, plan.queue_type, plan.bridge.clone(), longest);
-    stage
-        .set_up(&consuming.channel().await?, plan.pending > 0)
-        .await
-        .map_err(|failure| explain(plan, failure))?;
     let mut bench = Bench { plan, stage, broker, shared: Shared::new(plan.messages) };
-    let measured = bench.measure(&publishing, &consuming, interrupt).await;
+    let measured = bench.run(&publishing, &consuming, interrupt).await;
     let complete = measured.as_ref().is_ok_and(|report| report.delivered == report.confirmed);
     // What cannot be taken away now can be deleted by hand: the names begin with leveret-bench.
     if let Ok(channel) = consuming.channel().await {
@@ -133,6 +133,16 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    async fn run(
+        &mut self,
+        publishing: &Link,
+        consuming: &Link,
+        interrupt: &CancellationToken,
+    ) -> Result<Report, BenchError> {
+        self.stage.set_up(&consuming.channel().await?, self.plan.pending > 0).await?;
+        self.measure(publishing, consuming, interrupt).await
+    }
+
     async fn measure(
         &mut self,
         publishing: &Link,
@@ -140,11 +150,12 @@ impl Bench<'_> {
         interrupt: &CancellationToken,
     ) -> Result<Report, BenchError> {
         let plan = self.plan;
-        let relay = self.start_relay()?;
+        let mut relay = self.start_relay()?;
+        let before = Watch::begin(plan.broker_pid, relay.as_ref().map_or(plan.leveret_pid, Child::id));
         self.fill(publishing, interrupt).await?;
         let channel = consuming.channel().await?;
         let consumer = collecting::consume(&channel, &self.stage.queue).await?;
-        let watch = Watch::begin(plan.broker_pid, relay.as_ref().map_or(plan.leveret_pid, Child::id));
+        let watch = before.anew(0);
         let what = Publishing {
             stage: &self.stage,
             queue: &self.stage.queue,
@@ -154,6 +165,9 @@ impl Bench<'_> {
             size: plan.size,
         };
         let confirming = publishing.confirming_channel().await?;
+        // A task of its own: what it notes must not wait for what is published.
+        let collecting = tokio::spawn(collecting::collect(channel, consumer, self.shared.clone()));
+        let mut collecting = AbortOnDropHandle::new(collecting);
         let (started, mut took, mut steady) = (Instant::now(), Duration::ZERO, None);
         let all = async {
             let publishing = publish(&confirming, what, Some(&self.shared), interrupt);
@@ -172,15 +186,17 @@ impl Bench<'_> {
         let name = plan.scheme.name();
         let ended = tokio::select! {
             ended = all => ended,
-            ended = collecting::collect(&channel, consumer, &self.shared) => ended,
+            ended = &mut collecting => ended.unwrap_or_else(|error| Err(Failure::Connection(error.to_string()))),
+            () = end_of(relay.as_mut()) => Err(Failure::Connection("the relay has ended".to_owned())),
             () = progress::tell(&self.shared, name, plan.messages) => Ok(()),
             () = interrupt.cancelled() => Ok(()),
         };
         progress::done();
         ended?;
         let took = if took.is_zero() { started.elapsed() } else { took };
-        let whole = watch.end(self.shared.tally().count_delivered());
-        Ok(self.report(took, interrupt.is_cancelled(), whole.with_costs_of(steady)))
+        let delivered = self.shared.tally().count_delivered();
+        let costs = steady.unwrap_or_else(|| watch.end(delivered));
+        Ok(self.report(took, interrupt.is_cancelled(), before.end(delivered).with_costs_of(costs)))
     }
 
     /// Waits until as many messages come as are published, where the run is long enough for that to last.
@@ -229,13 +245,17 @@ impl Bench<'_> {
         let mut before = 0;
         let mut deadline = Instant::now() + self.plan.delays.to + self.plan.patience;
         loop {
-            let (delivered, confirmed) = {
+            let (delivered, all) = {
                 let tally = self.shared.tally();
-                (tally.count_delivered(), tally.count_confirmed())
+                (
+                    tally.count_delivered(),
+                    tally.count_delivered() >= tally.count_confirmed() && tally.count_lost() == 0,
+                )
             };
             let now = Instant::now();
-            if delivered >= confirmed || now > deadline {
-                return;
+            if all || now > deadline {
+                // What comes twice may come a little later.
+                return sleep(DOUBLES).await;
             }
             if delivered > before {
                 before = delivered;
@@ -277,6 +297,15 @@ impl Bench<'_> {
             timeline: tally.timeline(),
             distribution: tally.distribution(),
         }
+    }
+}
+
+/// Waits for the end of a process; for ever where there is none.
+async fn end_of(process: Option<&mut Child>) {
+    match process {
+        // What it returns is how it ended, or that nobody can tell: it is gone either way.
+        Some(process) => drop(process.wait().await),
+        None => std::future::pending().await,
     }
 }
 

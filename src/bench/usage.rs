@@ -34,14 +34,13 @@ impl Watch {
         let [broker, leveret, bench] = self.processes.each_ref().map(|process| {
             process.as_ref().and_then(|(whose, before)| used(before, &read(*whose)?.1, messages))
         });
-        Usage { broker, leveret, bench, seconds: self.since.elapsed().as_secs_f64() }
+        Usage { broker, leveret, bench, messages, seconds: self.since.elapsed().as_secs_f64() }
     }
 }
 
 impl Usage {
     /// Its memory, with the costs of a part of the time.
-    pub(super) fn with_costs_of(self, part: Option<Self>) -> Self {
-        let Some(part) = part else { return self };
+    pub(super) fn with_costs_of(self, part: Self) -> Self {
         let merge = |whole: Option<Process>, part: Option<Process>| {
             let (whole, part) = (whole?, part?);
             Some(Process {
@@ -55,6 +54,7 @@ impl Usage {
             broker: merge(self.broker, part.broker),
             leveret: merge(self.leveret, part.leveret),
             bench: merge(self.bench, part.bench),
+            messages: part.messages,
             seconds: part.seconds,
         }
     }

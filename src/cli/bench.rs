@@ -29,6 +29,7 @@ Examples:
 It declares queues of its own (leveret-bench.*), and deletes them when all has come. Messages of --pending stay in \
 Leveret's queues until they are due, 6 to 12 hours later, and then vanish in the queue leveret-bench.leveret.*.pending, \
 which is left for that: measure on a broker that may be thrown away.
+A password in --amqp shows in the list of processes: LEVERET_AMQP__URI does not.
 Ctrl-C ends the run, and prints what was measured until then.
 Exit code 1 where a message was lost or early.";
 

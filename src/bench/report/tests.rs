@@ -35,7 +35,13 @@ fn report() -> Report {
         early: 3,
         drained_ms: Some(4.25),
         lateness_ms: Some(Lateness { mean: 1.5, p50: 1.0, p90: 2.0, p99: 12.34, p99_9: 99.0, max: 12_000.0 }),
-        usage: Usage { broker: Some(process), leveret: None, bench: Some(process), seconds: 13.0 },
+        usage: Usage {
+            broker: Some(process),
+            leveret: None,
+            bench: Some(process),
+            seconds: 13.0,
+            messages: 29_998,
+        },
         timeline: vec![Second { second: 0, delivered: 29_998, p50_ms: 1.0, p99_ms: 12.34, max_ms: 12_000.0 }],
         distribution: vec![Bucket { up_to_ms: 0.1, count: 1 }],
     }

@@ -50,6 +50,12 @@ impl Scheme {
         !matches!(self, Self::Direct | Self::Relay)
     }
 
+    /// Whether the broker returns what no queue takes. The plugin's exchange returns everything, since it routes later.
+    #[must_use]
+    pub fn confirms_routing(self) -> bool {
+        self != Self::Plugin
+    }
+
     /// The delay to ask for where this one is wanted: the cascade knows whole seconds only, the other schemes
     /// milliseconds.
     #[must_use]
