@@ -15,8 +15,17 @@ pub(super) struct Now {
     pub(super) wall: UnixMillis,
     /// Wall time, rounded up: a delay that starts here ends no earlier than was asked.
     pub(super) wall_ceil: UnixMillis,
+    /// How long ago the millisecond `wall` began.
+    pub(super) part: Duration,
     /// Monotonic time.
     pub(super) mono: Instant,
+}
+
+impl Now {
+    /// How long it is until a moment; nothing where that is past.
+    pub(super) fn until(&self, moment: UnixMillis) -> Duration {
+        moment.saturating_since(self.wall).saturating_sub(self.part)
+    }
 }
 
 /// Reads both clocks.
@@ -24,10 +33,11 @@ pub(super) fn now() -> Now {
     // A wall clock before 1970 counts as 1970: everything with a due time is then far away, and nothing early.
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-    let part = u64::from(!wall.subsec_nanos().is_multiple_of(1_000_000));
+    let part = Duration::from_nanos(u64::from(wall.subsec_nanos() % 1_000_000));
+    let begun = u64::from(!part.is_zero());
     // Tokio's clock, so that tests can pause it.
     let mono = tokio::time::Instant::now().into_std();
-    Now { wall: UnixMillis(millis), wall_ceil: UnixMillis(millis.saturating_add(part)), mono }
+    Now { wall: UnixMillis(millis), wall_ceil: UnixMillis(millis.saturating_add(begun)), part, mono }
 }
 
 /// Wall time, in milliseconds since the Unix epoch, rounded down.
@@ -65,10 +75,10 @@ impl Reckoning {
         if expected.abs_diff(now.wall.0) >= u64::try_from(DRIFT.as_millis()).unwrap_or(u64::MAX) {
             self.base = now;
         }
-        let Now { wall, mono, .. } = self.base;
+        let Now { wall, part, mono, .. } = self.base;
         let ahead = mono + moment.saturating_since(wall);
         // A moment before this machine was started is as past as can be.
-        ahead.checked_sub(wall.saturating_since(moment)).unwrap_or(mono)
+        ahead.checked_sub(wall.saturating_since(moment) + part).unwrap_or(mono)
     }
 }
 
@@ -121,12 +131,12 @@ mod tests {
 
     fn later(start: Now, wall: u64, mono: Duration) -> Now {
         let wall = UnixMillis(start.wall.0 + wall);
-        Now { wall, wall_ceil: wall, mono: start.mono + mono }
+        Now { wall, wall_ceil: wall, part: Duration::ZERO, mono: start.mono + mono }
     }
 
     #[test]
     fn a_moment_is_the_same_whenever_it_is_asked_for() {
-        let start = now();
+        let start = Now { part: Duration::ZERO, ..now() };
         let mut reckoning = Reckoning::new(start);
         let due = UnixMillis(start.wall.0 + 100);
         let expected = start.mono + Duration::from_millis(100);
@@ -140,6 +150,15 @@ mod tests {
         let stepped = later(start, 1_010, Duration::from_millis(10));
         let due = UnixMillis(start.wall.0 + 2_000);
         assert_eq!(reckoning.instant(due, stepped), stepped.mono + Duration::from_millis(990));
+    }
+
+    #[test]
+    fn a_moment_is_exact_within_the_millisecond() {
+        let start = Now { part: Duration::from_micros(700), ..now() };
+        let due = UnixMillis(start.wall.0 + 2);
+        assert_eq!(start.until(due), Duration::from_micros(1_300));
+        assert_eq!(start.until(start.wall), Duration::ZERO);
+        assert_eq!(Reckoning::new(start).instant(due, start), start.mono + Duration::from_micros(1_300));
     }
 
     #[test]

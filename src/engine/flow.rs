@@ -209,7 +209,7 @@ impl Flow {
             match held {
                 Held::Message(part) => {
                     self.held_bytes -= part.message.size();
-                    let early = part.message.due.saturating_since(now.wall);
+                    let early = now.until(part.message.due);
                     if early.is_zero() || early > SLEW {
                         self.deliver(part, now);
                     } else {
