@@ -151,6 +151,8 @@ impl Bench<'_> {
     ) -> Result<Report, BenchError> {
         let plan = self.plan;
         let mut relay = self.start_relay()?;
+        // To wait for its end would close it, and so bring that about.
+        let _input = relay.as_mut().and_then(|relay| relay.stdin.take());
         let before = Watch::begin(plan.broker_pid, relay.as_ref().map_or(plan.leveret_pid, Child::id));
         self.fill(publishing, interrupt).await?;
         let channel = consuming.channel().await?;
