@@ -48,7 +48,7 @@ pub(super) async fn publish(
     let (confirm, confirms) = mpsc::unbounded_channel();
     let confirming = tokio::spawn(confirmed(confirms, window.clone(), shared.cloned()));
     let started = Instant::now();
-    let mut next = 0;
+    let (mut next, mut refused) = (0, None);
     while next < what.messages && !stop.is_cancelled() && !confirming.is_finished() {
         let since = started.elapsed();
         let allowed = if what.rate == 0 {
@@ -82,8 +82,9 @@ pub(super) async fn publish(
             let mut tally = shared.tally();
             (0..count).for_each(|_| tally.published());
         }
-        if let Some(failure) = failure {
-            return Err(failure);
+        if failure.is_some() {
+            refused = failure;
+            break;
         }
         next += count;
     }
@@ -92,7 +93,9 @@ pub(super) async fn publish(
         confirming.abort();
         return Ok(());
     }
-    confirming.await.unwrap_or_else(|error| Err(Failure::Connection(error.to_string())))
+    // A confirm knows why the channel was closed; a write after that knows only that it was.
+    confirming.await.unwrap_or_else(|error| Err(Failure::Connection(error.to_string())))?;
+    refused.map_or(Ok(()), Err)
 }
 
 impl Publishing<'_> {
