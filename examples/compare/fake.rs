@@ -71,7 +71,7 @@ pub(crate) fn report(run: &Run, p99: f64) -> Report {
             leveret: Some(process(50.0)),
             bench: None,
             seconds: 10.0,
-            messages: run.messages / 2,
+            messages: run.messages,
         },
         timeline: vec![Second { second: 0, delivered: run.messages, p50_ms: p50, p99_ms: p99, max_ms: p99 }],
         distribution: vec![Bucket { up_to_ms: p99, count: run.messages }],
