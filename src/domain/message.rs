@@ -94,3 +94,24 @@ impl Message {
         size_of::<Self>() + self.properties.len() + self.body.len()
     }
 }
+
+#[cfg(test)]
+impl Message {
+    /// A message of no account, for tests to change what they are about.
+    pub(crate) fn sample() -> Self {
+        Self {
+            id: Ulid(1),
+            bridge: "b".into(),
+            exchange: "e".into(),
+            routing_key: "r".into(),
+            due: UnixMillis(0),
+            left: Duration::ZERO,
+            accepted_at: UnixMillis(0),
+            hops: 0,
+            refused_since: None,
+            key: Text::default(),
+            properties: Bytes::new(),
+            body: Bytes::new(),
+        }
+    }
+}

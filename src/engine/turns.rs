@@ -57,31 +57,14 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use bytes::Bytes;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::domain::message::Message;
-    use crate::domain::time::UnixMillis;
     use crate::engine::receipt::Receipt;
 
     fn part(bridge: &str) -> Part {
-        let message = Message {
-            id: ulid::Ulid(1),
-            bridge: bridge.into(),
-            exchange: "e".into(),
-            routing_key: "r".into(),
-            due: UnixMillis(0),
-            left: Duration::ZERO,
-            accepted_at: UnixMillis(0),
-            hops: 0,
-            refused_since: None,
-            key: Text::default(),
-            properties: Bytes::new(),
-            body: Bytes::new(),
-        };
+        let message = Message { bridge: bridge.into(), ..Message::sample() };
         Part {
             message,
             receipt: Receipt::whole(1, mpsc::unbounded_channel().0),

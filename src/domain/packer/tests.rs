@@ -3,24 +3,9 @@ use proptest::prelude::*;
 use ulid::Ulid;
 
 use super::*;
-use crate::domain::message::Text;
-use crate::domain::time::UnixMillis;
 
 fn message(id: u128, body: usize) -> Message {
-    Message {
-        id: Ulid(id),
-        bridge: "b".into(),
-        exchange: "e".into(),
-        routing_key: "r".into(),
-        due: UnixMillis(0),
-        left: Duration::ZERO,
-        accepted_at: UnixMillis(0),
-        hops: 0,
-        refused_since: None,
-        key: Text::default(),
-        properties: Default::default(),
-        body: vec![0; body].into(),
-    }
+    Message { id: Ulid(id), body: vec![0; body].into(), ..Message::sample() }
 }
 
 const DUE: Stay = Stay { linger: Duration::from_millis(2), ttl: Duration::ZERO };
