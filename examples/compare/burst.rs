@@ -21,13 +21,12 @@ pub(crate) fn run(extent: &Extent, measure: &mut Measure<'_>) -> Findings {
     for round in 0..extent.rounds {
         for scheme in rotated(&extent.schemes, round) {
             let outcome = measure(&Run {
-                name: format!("burst-{scheme}-{}", round + 1),
-                scheme: scheme.clone(),
                 messages: extent.burst,
                 rate: 0,
                 delay: format!("{wait}s"),
                 spread: "burst",
                 lasts: Duration::from_secs(wait),
+                ..Run::new(format!("burst-{scheme}-{}", round + 1), scheme)
             });
             samples.push(extent.burst, scheme, outcome.and_then(|report| in_time(report, wait)));
         }

@@ -88,13 +88,10 @@ fn search<'a>(
         for scheme in rotated(&extent.schemes, round + index) {
             let Some(search) = searches.get_mut(scheme).filter(|search| !search.is_over()) else { continue };
             let outcome = measure(&Run {
-                name: format!("ceiling-{step}-{scheme}-{}", round + 1),
-                scheme: scheme.clone(),
                 messages: step * seconds,
                 rate: step,
-                delay: DELAY.to_owned(),
-                spread: "uniform",
                 lasts: Duration::from_secs(seconds) + LONGEST,
+                ..Run::new(format!("ceiling-{step}-{scheme}-{}", round + 1), scheme)
             });
             search.record(step, judge(&outcome).is_ok());
             samples.push(step, scheme, outcome);

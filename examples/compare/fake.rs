@@ -1,22 +1,23 @@
-//! Reports that nobody measured, for tests.
+//! Reports that nobody measured, and a binary that is none, for tests.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leveret::bench::report::{Bucket, Lateness, Process, Report, Second, Settings, Usage};
 
 use crate::experiment::Extent;
-use crate::measuring::Run;
+use crate::measuring::{Bench, Run};
 
 impl Run {
     pub(crate) fn example(scheme: &str, rate: u64) -> Self {
         Self {
-            name: "example".into(),
-            scheme: scheme.into(),
             messages: rate * 10,
             rate,
-            delay: "1s..16s".into(),
-            spread: "uniform",
             lasts: Duration::from_secs(10),
+            ..Self::new("example".into(), scheme)
         }
     }
 }
@@ -49,10 +50,10 @@ pub(crate) fn report(run: &Run, p99: f64) -> Report {
         settings: Settings {
             messages: run.messages,
             rate: run.rate,
-            size: 256,
+            size: run.size,
             delay: run.delay.clone(),
             spread: run.spread.into(),
-            pending: 0,
+            pending: run.pending,
             queue_type: "quorum".into(),
         },
         interrupted: false,
@@ -75,5 +76,26 @@ pub(crate) fn report(run: &Run, p99: f64) -> Report {
         },
         timeline: vec![Second { second: 0, delivered: run.messages, p50_ms: p50, p99_ms: p99, max_ms: p99 }],
         distribution: vec![Bucket { up_to_ms: p99, count: run.messages }],
+    }
+}
+
+/// To be held by a test while it writes a script and starts it: a process that another test starts meanwhile would inherit
+/// the open file, and then nobody can start that.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static STARTING: Mutex<()> = Mutex::new(());
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Measures with a shell script as the binary.
+pub(crate) fn bench(dir: &Path, script: &str) -> Bench {
+    let leveret = dir.join("leveret");
+    fs::write(&leveret, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&leveret, fs::Permissions::from_mode(0o700)).unwrap();
+    Bench {
+        leveret,
+        amqp: "amqp://nobody".to_owned(),
+        broker_pid: 1,
+        leveret_pid: 2,
+        reports: dir.to_owned(),
     }
 }

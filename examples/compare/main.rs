@@ -16,6 +16,7 @@ mod measuring;
 mod page;
 mod rates;
 mod samples;
+mod sidecar;
 mod statistics;
 
 use std::fs;

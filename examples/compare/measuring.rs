@@ -1,5 +1,6 @@
 //! One measurement: `leveret bench` as a process of its own.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,9 +11,10 @@ use anyhow::{Context, Result};
 use leveret::bench::figure::{millis, rate};
 use leveret::bench::report::Report;
 
+use crate::experiment::DELAY;
 use crate::samples::Outcome;
 
-/// Bytes of a message.
+/// Bytes of a message, in most runs.
 pub(crate) const SIZE: usize = 256;
 
 /// How long a run may take beyond what it has to: the tool's own patience with lost messages, and a slow drain.
@@ -24,7 +26,6 @@ const GRACE: Duration = Duration::from_secs(20);
 /// What to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
-    /// Tells it from all others: `rates-1000-leveret-1`.
     pub(crate) name: String,
     pub(crate) scheme: String,
     pub(crate) messages: u64,
@@ -32,12 +33,42 @@ pub(crate) struct Run {
     pub(crate) rate: u64,
     pub(crate) delay: String,
     pub(crate) spread: &'static str,
+    /// Bytes of a body.
+    pub(crate) size: usize,
+    /// Messages that are published before, and only wait meanwhile.
+    pub(crate) pending: u64,
     /// How long it takes at least.
     pub(crate) lasts: Duration,
+    /// The configuration of another Leveret than the one that all share.
+    pub(crate) config: Option<PathBuf>,
+    /// Another bridge than the first one.
+    pub(crate) bridge: Option<String>,
+    /// The process of another Leveret than the one that all share.
+    pub(crate) leveret_pid: Option<u32>,
+}
+
+impl Run {
+    /// One of nothing, with what most runs have in common. The name tells it from all others: `rates-1000-leveret-1`.
+    pub(crate) fn new(name: String, scheme: &str) -> Self {
+        Self {
+            name,
+            scheme: scheme.to_owned(),
+            messages: 0,
+            rate: 0,
+            delay: DELAY.to_owned(),
+            spread: "uniform",
+            size: SIZE,
+            pending: 0,
+            lasts: Duration::ZERO,
+            config: None,
+            bridge: None,
+            leveret_pid: None,
+        }
+    }
 }
 
 /// Starts measurements.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bench {
     /// The binary.
     pub(crate) leveret: PathBuf,
@@ -62,13 +93,17 @@ impl Bench {
         // That of an earlier run must not be taken for this one's.
         let _ = fs::remove_file(&report);
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let leveret_pid = run.leveret_pid.unwrap_or(self.leveret_pid);
         let mut child = Command::new(&self.leveret)
             .args(["bench", "--scheme", &run.scheme, "--queue-type", "quorum"])
             .args(["--messages", &run.messages.to_string(), "--rate", &run.rate.to_string()])
-            .args(["--size", &SIZE.to_string(), "--delay", &run.delay, "--spread", run.spread])
+            .args(["--size", &run.size.to_string(), "--pending", &run.pending.to_string()])
+            .args(["--delay", &run.delay, "--spread", run.spread])
+            .args(run.config.iter().flat_map(|path| [OsStr::new("--config"), path.as_os_str()]))
+            .args(run.bridge.iter().flat_map(|name| ["--bridge", name]))
             .args(["--broker-pid", &self.broker_pid.to_string()])
             // Relay starts its own; the others have nothing there, or it is idle.
-            .args((run.scheme == "leveret").then(|| format!("--leveret-pid={}", self.leveret_pid)))
+            .args((run.scheme == "leveret").then(|| format!("--leveret-pid={leveret_pid}")))
             // Not as an argument: it has a password.
             .env("LEVERET_AMQP__URI", &self.amqp)
             .arg("--json")
@@ -96,7 +131,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus> {
     if let Some(status) = ends_within(child, limit)? {
         return Ok(status);
     }
-    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    signal(child, "INT");
     if let Some(status) = ends_within(child, GRACE)? {
         return Ok(status);
     }
@@ -104,7 +139,12 @@ fn wait(child: &mut Child, limit: Duration) -> Result<ExitStatus> {
     Ok(child.wait()?)
 }
 
-fn ends_within(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+/// Sends a signal to a process that has not been waited for: only then is it certainly this one.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let _ = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
+}
+
+pub(crate) fn ends_within(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let started = Instant::now();
     loop {
         let status = child.try_wait()?;
@@ -131,24 +171,15 @@ fn tell(name: &str, outcome: &Outcome) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::sync::{Mutex, PoisonError};
-
     use super::*;
     use crate::fake;
 
-    /// A process that starts while another test writes its script inherits the open file, and then nobody can start that.
-    static STARTING: Mutex<()> = Mutex::new(());
-
     /// What a run comes to where the binary is this shell script. `$json` is where the report belongs.
     fn outcome(script: &str) -> Outcome {
-        let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = fake::alone();
         let dir = tempfile::tempdir().unwrap();
-        let leveret = dir.path().join("leveret");
-        fs::write(&leveret, format!("#!/bin/sh\nfor json; do :; done\n{script}\n")).unwrap();
-        fs::set_permissions(&leveret, fs::Permissions::from_mode(0o700)).unwrap();
-        let (amqp, reports) = ("amqp://nobody".to_owned(), dir.path().to_owned());
-        Bench { leveret, amqp, broker_pid: 1, leveret_pid: 2, reports }.measure(&Run::example("leveret", 500))
+        let script = format!("for json; do :; done\n{script}");
+        fake::bench(dir.path(), &script).measure(&Run::example("leveret", 500))
     }
 
     #[test]
@@ -168,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_does_not_end_is_ended() {
-        let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = fake::alone();
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         assert!(!wait(&mut child, Duration::ZERO).unwrap().success());
     }

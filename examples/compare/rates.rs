@@ -22,13 +22,10 @@ pub(crate) fn run(extent: &Extent, measure: &mut Measure<'_>) -> Findings {
         for rate in RATES {
             for scheme in rotated(&extent.schemes, round) {
                 let outcome = measure(&Run {
-                    name: format!("rates-{rate}-{scheme}-{}", round + 1),
-                    scheme: scheme.clone(),
                     messages: rate * seconds,
                     rate,
-                    delay: DELAY.to_owned(),
-                    spread: "uniform",
                     lasts: Duration::from_secs(seconds) + LONGEST,
+                    ..Run::new(format!("rates-{rate}-{scheme}-{}", round + 1), scheme)
                 });
                 samples.push(rate, scheme, outcome);
             }

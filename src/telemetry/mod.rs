@@ -2,4 +2,4 @@
 
 pub mod logs;
 pub mod metrics;
-pub(crate) mod process;
+pub mod process;

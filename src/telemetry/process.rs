@@ -9,30 +9,30 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// One reading. A field that could not be read is absent, never zero.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// User and system time of all threads.
-    pub(crate) cpu: Option<Duration>,
+    pub cpu: Option<Duration>,
     /// Resident memory, in bytes.
-    pub(crate) resident_bytes: Option<u64>,
+    pub resident_bytes: Option<u64>,
     /// The most that it ever was, in bytes.
-    pub(crate) resident_peak_bytes: Option<u64>,
+    pub resident_peak_bytes: Option<u64>,
     /// Bytes that it had written to disks; of another user's process they are not told.
-    pub(crate) written_bytes: Option<u64>,
+    pub written_bytes: Option<u64>,
     /// Virtual memory, in bytes.
-    pub(crate) virtual_bytes: Option<u64>,
+    pub virtual_bytes: Option<u64>,
     /// Threads.
-    pub(crate) threads: Option<u64>,
+    pub threads: Option<u64>,
     /// Open file descriptors.
-    pub(crate) open_fds: Option<u64>,
+    pub open_fds: Option<u64>,
     /// How many file descriptors may be open.
-    pub(crate) max_fds: Option<u64>,
+    pub max_fds: Option<u64>,
     /// When the process started, since the Unix epoch.
-    pub(crate) started: Option<Duration>,
+    pub started: Option<Duration>,
 }
 
 /// Whose usage to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub enum Whose {
     /// This process's.
     Own,
     /// That of the process with this id.
@@ -40,7 +40,7 @@ pub(crate) enum Whose {
 }
 
 /// Reads a process's usage. Takes well under a millisecond and touches no disk.
-pub(crate) fn usage(whose: Whose) -> Usage {
+pub fn usage(whose: Whose) -> Usage {
     let folder = match whose {
         Whose::Own => "/proc/self".to_owned(),
         Whose::Of(pid) => format!("/proc/{pid}"),
