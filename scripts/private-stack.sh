@@ -1,7 +1,8 @@
 # A private RabbitMQ with a Leveret on it; sourced after common.sh, never run. All of it is gone when the script ends.
 
-# start_stack INSTALLATION LEVERET: starts both, and returns when Leveret is ready. Then $dir is the node's directory
-# (see broker-node), $sidecar is Leveret's process, and the environment has what `leveret` needs to find the broker.
+# start_stack INSTALLATION LEVERET: starts both, and returns when Leveret is ready. Where $plugin is set, RabbitMQ gets that
+# plugin. Then $dir is the node's directory (see broker-node), $sidecar is Leveret's process, and the environment has what
+# `leveret` needs to find the broker.
 start_stack() {
     local installation=$1 leveret=$2
     dir=$(mktemp -d "${TMPDIR:-/tmp}/leveret-${0##*/}-XXXXXX")
@@ -12,6 +13,10 @@ start_stack() {
     sidecar=
     trap stop_stack EXIT
 
+    if [[ -n ${plugin:-} ]]; then
+        mkdir "$dir/plugins"
+        cp -r -- "$plugin" "$dir/plugins/"
+    fi
     say "starting RabbitMQ $("$here/broker-node" version "$installation" 3>&-) on free ports"
     "$here/broker-node" start "$dir" "$installation" 3>&-
     . "$dir/node.env"
