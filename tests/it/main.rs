@@ -31,6 +31,7 @@ mod lost_queues;
 mod ordering;
 mod parked;
 mod policies;
+mod silent_targets;
 mod unreadable_messages;
 mod workers;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         ordering::CASES,
         parked::CASES,
         policies::CASES,
+        silent_targets::CASES,
         unreadable_messages::CASES,
         workers::CASES,
     ];

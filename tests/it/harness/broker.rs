@@ -153,6 +153,23 @@ impl Broker {
         .await;
     }
 
+    /// Lets a classic queue hang: it takes no message and confirms none until it is resumed.
+    pub(crate) fn suspend_queue(&self, vhost: &str, queue: &str) {
+        self.tell_queue("suspend", vhost, queue);
+    }
+
+    /// Lets a queue go on that hangs.
+    pub(crate) fn resume_queue(&self, vhost: &str, queue: &str) {
+        self.tell_queue("resume", vhost, queue);
+    }
+
+    fn tell_queue(&self, what: &str, vhost: &str, queue: &str) {
+        let name = format!("rabbit_misc:r(<<\"{vhost}\">>, queue, <<\"{queue}\">>)");
+        let tell =
+            format!("{{ok, Queue}} = rabbit_amqqueue:lookup({name}), sys:{what}(amqqueue:get_pid(Queue)).");
+        self.own().1.ctl(&["eval", &tell]);
+    }
+
     /// The directory of its node, with its logs.
     pub(crate) fn directory(&self) -> &std::path::Path {
         self.own().1.directory()
