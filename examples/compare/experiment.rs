@@ -25,6 +25,10 @@ pub(crate) enum Experiment {
     Ceiling,
     /// Many messages due within one second
     Burst,
+    /// One, two and four workers in one process
+    Workers,
+    /// A bridge with very many messages due at once, beside another
+    Fairness,
 }
 
 impl Experiment {
@@ -34,6 +38,8 @@ impl Experiment {
             Self::Rates => "rates",
             Self::Ceiling => "ceiling",
             Self::Burst => "burst",
+            Self::Workers => "workers",
+            Self::Fairness => "fairness",
         }
     }
 }

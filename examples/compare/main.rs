@@ -10,6 +10,7 @@ mod burst;
 mod ceiling;
 mod conditions;
 mod experiment;
+mod fairness;
 #[cfg(test)]
 mod fake;
 mod measuring;
@@ -18,6 +19,7 @@ mod rates;
 mod samples;
 mod sidecar;
 mod statistics;
+mod workers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +74,13 @@ struct Options {
 fn main() -> Result<()> {
     let options = Options::parse();
     let experiments = if options.experiments.is_empty() {
-        vec![Experiment::Rates, Experiment::Ceiling, Experiment::Burst]
+        vec![
+            Experiment::Rates,
+            Experiment::Ceiling,
+            Experiment::Burst,
+            Experiment::Workers,
+            Experiment::Fairness,
+        ]
     } else {
         options.experiments.clone()
     };
@@ -103,6 +111,8 @@ fn main() -> Result<()> {
             Experiment::Rates => rates::run(&extent, &mut measure),
             Experiment::Ceiling => ceiling::run(&extent, &mut measure),
             Experiment::Burst => burst::run(&extent, &mut measure),
+            Experiment::Workers => workers::run(&extent, &bench),
+            Experiment::Fairness => fairness::run(&extent, &bench),
         };
         println!("\n{}\n\n{}", experiment.name(), findings.text);
         match &findings.broker {
