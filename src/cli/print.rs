@@ -107,9 +107,9 @@ mod tests {
         let ladder = Ladder::new(&[Duration::from_secs(1), Duration::from_secs(64)]).unwrap();
         let text = describe(&ladder, &Names::new("leveret"));
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "LEVEL  TTL   LINGER     QUEUE");
-        assert_eq!(lines[1], "1      1s    31ms200us  leveret.level.1s");
-        assert_eq!(lines[2], "2      1m4s  1s         leveret.level.1m4s");
+        assert_eq!(lines[0], "LEVEL  TTL   LINGER  QUEUE");
+        assert_eq!(lines[1], "1      1s    125ms   leveret.level.1s");
+        assert_eq!(lines[2], "2      1m4s  1s      leveret.level.1m4s");
         assert_eq!(lines[4], "DELAY  HOPS");
         assert_eq!(lines[5], "1s     0");
         assert_eq!(lines.len(), 5 + USUAL_DELAYS.len());
