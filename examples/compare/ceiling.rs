@@ -84,7 +84,7 @@ fn search<'a>(
     let seconds = extent.seconds.unwrap_or(SECONDS);
     let mut searches: BTreeMap<_, _> =
         extent.schemes.iter().map(|scheme| (scheme, Search::default())).collect();
-    for (index, step) in STEPS.into_iter().enumerate() {
+    for (index, step) in STEPS.into_iter().filter(|step| *step >= extent.from).enumerate() {
         for scheme in rotated(&extent.schemes, round + index) {
             let Some(search) = searches.get_mut(scheme).filter(|search| !search.is_over()) else { continue };
             let outcome = measure(&Run {
@@ -205,6 +205,17 @@ mod tests {
             ]
         );
         assert!(text.contains("| cascade | 500 msg/s | 0.333 |"), "{text}");
+    }
+
+    #[test]
+    fn a_search_begins_where_it_is_told_to() {
+        let mut rates = Vec::new();
+        let extent = Extent { from: 12_000, ..extent(&["relay"], 1) };
+        run(&extent, &mut |run| {
+            rates.push(run.rate);
+            Ok(report(run, 1.0))
+        });
+        assert_eq!(rates, [12_000, 16_000, 20_000]);
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub(crate) struct Extent {
     pub(crate) rounds: usize,
     /// How long to publish; each experiment has its own default.
     pub(crate) seconds: Option<u64>,
+    /// The first rate of a search for the highest.
+    pub(crate) from: u64,
     /// Messages in a burst.
     pub(crate) burst: u64,
 }

@@ -27,6 +27,7 @@ pub(crate) fn extent(schemes: &[&str], rounds: usize) -> Extent {
         schemes: schemes.iter().map(|scheme| (*scheme).to_owned()).collect(),
         rounds,
         seconds: None,
+        from: 0,
         burst: 10_000,
     }
 }

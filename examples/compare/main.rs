@@ -43,6 +43,9 @@ struct Options {
     /// How long each run of `rates` and `ceiling` publishes [default: 60 and 40]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
+    /// Where `ceiling` begins, in messages a second: to leave out what surely passes
+    #[arg(long, default_value_t = 0)]
+    from: u64,
     /// Messages in a burst
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     burst: u64,
@@ -95,6 +98,7 @@ fn main() -> Result<()> {
         schemes: options.schemes.clone(),
         rounds: options.rounds.into(),
         seconds: options.seconds,
+        from: options.from,
         burst: options.burst,
     };
     let bench = Bench {
