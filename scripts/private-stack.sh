@@ -1,10 +1,9 @@
-# A private RabbitMQ with a Leveret on it; sourced after common.sh, never run. All of it is gone when the script ends.
+# A private RabbitMQ, and a Leveret on it; sourced after common.sh, never run. All of it is gone when the script ends.
 
-# start_stack INSTALLATION LEVERET: starts both, and returns when Leveret is ready. Where $plugin is set, RabbitMQ gets that
-# plugin. Then $dir is the node's directory (see broker-node), $sidecar is Leveret's process, and the environment has what
-# `leveret` needs to find the broker.
-start_stack() {
-    local installation=$1 leveret=$2
+# start_node INSTALLATION: starts the broker; where $plugin is set, with that plugin. Then $dir is the node's directory (see
+# broker-node), and the environment has what `leveret` needs to find it.
+start_node() {
+    local installation=$1
     dir=$(mktemp -d "${TMPDIR:-/tmp}/leveret-${0##*/}-XXXXXX")
     # The guard ends the node and removes its directory when descriptor 3 closes, however this script dies. Nobody else
     # may hold that descriptor, hence the `3>&-` here and in the scripts that source this.
@@ -20,11 +19,16 @@ start_stack() {
     say "starting RabbitMQ $("$here/broker-node" version "$installation" 3>&-) on free ports"
     "$here/broker-node" start "$dir" "$installation" 3>&-
     . "$dir/node.env"
+    export LEVERET_AMQP__URI=$uri
+}
 
+# start_sidecar LEVERET: returns when it is ready. Then $sidecar is its process.
+start_sidecar() {
+    local leveret=$1
     # No configuration but these two: the default bridge takes what is published to the exchange `delay` and sends it to
     # the queue that the routing key names.
     admin_port=$("$here/broker-node" free-port 3>&-)
-    export LEVERET_AMQP__URI=$uri LEVERET_ADMIN__LISTEN=127.0.0.1:$admin_port
+    export LEVERET_ADMIN__LISTEN=127.0.0.1:$admin_port
     say "starting leveret run, with LEVERET_AMQP__URI=amqp://127.0.0.1:$amqp_port"
     "$leveret" run >"$dir/leveret.log" 2>&1 3>&- &
     sidecar=$!

@@ -16,8 +16,8 @@ pub(crate) struct Given {
     command: String,
 }
 
-/// One line for below a table.
-pub(crate) fn describe(given: &Given, broker: &str, rounds: usize) -> String {
+/// One line for below a table. `rounds` where there are rounds.
+pub(crate) fn describe(given: &Given, broker: &str, rounds: Option<usize>) -> String {
     let Given { erlang, command } = given;
     let cores = available_parallelism().map_or(0, usize::from);
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
@@ -26,10 +26,18 @@ pub(crate) fn describe(given: &Given, broker: &str, rounds: usize) -> String {
         &fs::read_to_string("/proc/cpuinfo").unwrap_or_default(),
         &fs::read_to_string("/proc/meminfo").unwrap_or_default(),
     );
+    let rounds = rounds.map_or_else(
+        || "Measured once.".to_owned(),
+        |rounds| {
+            format!(
+                "Rounds: {rounds}; medians, and from the least to the greatest. A ratio is that of one round, then the \
+                 median of these."
+            )
+        },
+    );
     format!(
         "<sub>{date}, `{command}`: {broker} on Erlang {erlang}, Leveret {version}, all on one machine with {cores} cores \
-         ({machine}). Rounds: {rounds}; medians, and from the least to the greatest. A ratio is that of one round, then \
-         the median of these.</sub>"
+         ({machine}). {rounds}</sub>"
     )
 }
 

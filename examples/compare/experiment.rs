@@ -29,9 +29,18 @@ pub(crate) enum Experiment {
     Workers,
     /// A bridge with very many messages due at once, beside another
     Fairness,
+    /// What a million waiting messages cost, and what a start takes with them
+    Backlog,
+    /// Whether lateness, memory and disk stay what they are
+    Soak,
+    /// What costs time while nothing is published
+    Idle,
 }
 
 impl Experiment {
+    /// Those that compare the schemes. The others measure nothing but Leveret, and start one for themselves.
+    pub(crate) const COMPARISONS: [Self; 3] = [Self::Rates, Self::Ceiling, Self::Burst];
+
     /// Its name, on the command line and on the page.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -40,7 +49,20 @@ impl Experiment {
             Self::Burst => "burst",
             Self::Workers => "workers",
             Self::Fairness => "fairness",
+            Self::Backlog => "backlog",
+            Self::Soak => "soak",
+            Self::Idle => "idle",
         }
+    }
+
+    /// Whether it is one of the comparisons.
+    pub(crate) fn compares(self) -> bool {
+        Self::COMPARISONS.contains(&self)
+    }
+
+    /// Whether it is measured in several rounds; the others once.
+    pub(crate) fn has_rounds(self) -> bool {
+        self.compares() || matches!(self, Self::Workers | Self::Fairness)
     }
 }
 
@@ -49,16 +71,22 @@ impl Experiment {
 pub(crate) struct Extent {
     pub(crate) schemes: Vec<String>,
     pub(crate) rounds: usize,
-    /// How long to publish; each experiment has its own default.
+    /// How long to publish, or to look on; each experiment has its own default.
     pub(crate) seconds: Option<u64>,
     /// The first rate of a search for the highest.
     pub(crate) from: u64,
     /// Messages in a burst.
     pub(crate) burst: u64,
+    /// Messages that wait in a backlog.
+    pub(crate) pending: u64,
+    /// How long a soak publishes.
+    pub(crate) soak_minutes: u64,
+    /// Messages a second of a soak.
+    pub(crate) soak_rate: u64,
 }
 
-/// What an experiment found.
-#[derive(Debug)]
+/// What an experiment found; nothing, by default.
+#[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Markdown: tables and remarks.
     pub(crate) text: String,

@@ -29,6 +29,9 @@ pub(crate) fn extent(schemes: &[&str], rounds: usize) -> Extent {
         seconds: None,
         from: 0,
         burst: 10_000,
+        pending: 1_000,
+        soak_minutes: 20,
+        soak_rate: 100,
     }
 }
 
@@ -96,7 +99,7 @@ pub(crate) fn bench(dir: &Path, script: &str) -> Bench {
         leveret,
         amqp: "amqp://nobody".to_owned(),
         broker_pid: 1,
-        leveret_pid: 2,
+        leveret_pid: None,
         reports: dir.to_owned(),
     }
 }

@@ -1,11 +1,12 @@
 //! The comparison behind `make bench`: measures each scheme in turn, several rounds of it, and writes what it finds into
-//! `docs/performance.md`. `scripts/bench` starts a broker and Leveret for it.
+//! `docs/performance.md`. `scripts/bench` starts a broker for it.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "what it measures, and how far it is, is its output"
 )]
 
+mod backlog;
 mod burst;
 mod ceiling;
 mod conditions;
@@ -13,12 +14,17 @@ mod experiment;
 mod fairness;
 #[cfg(test)]
 mod fake;
+mod idle;
 mod measuring;
+mod node;
 mod page;
+mod probe;
 mod rates;
 mod samples;
 mod sidecar;
+mod soak;
 mod statistics;
+mod watching;
 mod workers;
 
 use std::fs;
@@ -29,27 +35,39 @@ use clap::Parser;
 use leveret::bench::plot;
 
 use crate::experiment::{Experiment, Extent, Findings};
-use crate::measuring::Bench;
+use crate::measuring::{Bench, Run};
+use crate::node::Node;
+use crate::sidecar::Sidecar;
 
 /// Measures Leveret and what people would use instead, each in turn.
 #[derive(Debug, Parser)]
 struct Options {
-    /// What to measure [default: all]
+    /// What to measure [default: rates, ceiling and burst]
     #[arg(value_enum)]
     experiments: Vec<Experiment>,
-    /// How often
+    /// How often; `backlog`, `soak` and `idle` are measured once
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// How long each run of `rates` and `ceiling` publishes [default: 60 and 40]
+    /// How long each run of `rates`, `ceiling`, `workers`, `fairness` and `backlog` publishes, and `idle` looks on [default:
+    /// 60; of `ceiling` and `workers` 40, of `fairness` 45]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Where `ceiling` begins, in messages a second: to leave out what surely passes
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Messages in a burst
+    /// Messages in a burst, and of the crowd of `fairness`
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     burst: u64,
-    /// Which schemes
+    /// Messages of 1 KiB that wait in `backlog`
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pending: u64,
+    /// How long `soak` publishes
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    soak_minutes: u64,
+    /// Messages a second that `soak` publishes
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
+    soak_rate: u64,
+    /// Which schemes `rates`, `ceiling` and `burst` compare
     #[arg(long, value_delimiter = ',', default_value = "direct,relay,leveret,cascade")]
     schemes: Vec<String>,
     /// The page to write to; pictures go to the folder beside it that has its name
@@ -64,29 +82,16 @@ struct Options {
     /// The broker
     #[arg(long, env = "LEVERET_AMQP__URI", hide_env_values = true)]
     amqp: String,
-    /// The broker's process
-    #[arg(long)]
-    broker_pid: u32,
-    /// The process of the Leveret that serves that broker
-    #[arg(long)]
-    leveret_pid: u32,
+    /// The broker's directory, as `scripts/broker-node` has it
+    #[arg(long, value_name = "DIR")]
+    node: PathBuf,
     #[command(flatten)]
     given: conditions::Given,
 }
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    let experiments = if options.experiments.is_empty() {
-        vec![
-            Experiment::Rates,
-            Experiment::Ceiling,
-            Experiment::Burst,
-            Experiment::Workers,
-            Experiment::Fairness,
-        ]
-    } else {
-        options.experiments.clone()
-    };
+    let experiments = options.in_order();
     // Not after an hour of measuring.
     for experiment in &experiments {
         page::replaced(&read(&options.page)?, experiment.name(), "")?;
@@ -94,34 +99,22 @@ fn main() -> Result<()> {
     fs::create_dir_all(&options.reports)
         .with_context(|| format!("cannot create {}", options.reports.display()))?;
 
-    let extent = Extent {
-        schemes: options.schemes.clone(),
-        rounds: options.rounds.into(),
-        seconds: options.seconds,
-        from: options.from,
-        burst: options.burst,
-    };
-    let bench = Bench {
-        leveret: options.leveret.clone(),
-        amqp: options.amqp.clone(),
-        broker_pid: options.broker_pid,
-        leveret_pid: options.leveret_pid,
-        reports: options.reports.clone(),
-    };
+    let extent = options.extent();
+    let node = Node::open(&options.node)?;
     let mut empty = Vec::new();
     for experiment in experiments {
-        let mut measure = |run: &measuring::Run| bench.measure(run);
-        let findings = match experiment {
-            Experiment::Rates => rates::run(&extent, &mut measure),
-            Experiment::Ceiling => ceiling::run(&extent, &mut measure),
-            Experiment::Burst => burst::run(&extent, &mut measure),
-            Experiment::Workers => workers::run(&extent, &bench),
-            Experiment::Fairness => fairness::run(&extent, &bench),
-        };
+        let findings = measure(experiment, &extent, &options.bench(&node)?, &node).unwrap_or_else(|error| {
+            eprintln!("{}: {error:#}", experiment.name());
+            Findings::default()
+        });
         println!("\n{}\n\n{}", experiment.name(), findings.text);
         match &findings.broker {
             Some(broker) => {
-                let conditions = conditions::describe(&options.given, broker, extent.rounds);
+                let conditions = conditions::describe(
+                    &options.given,
+                    broker,
+                    experiment.has_rounds().then_some(extent.rounds),
+                );
                 write(&options.page, experiment, &findings, &conditions)?;
             }
             None => empty.push(experiment.name()),
@@ -134,6 +127,58 @@ fn main() -> Result<()> {
         options.reports.display()
     );
     Ok(())
+}
+
+impl Options {
+    /// What to measure. A backlog is there to stay, so nothing comes after it.
+    fn in_order(&self) -> Vec<Experiment> {
+        let mut experiments = self.experiments.clone();
+        if experiments.is_empty() {
+            experiments.extend(Experiment::COMPARISONS);
+        }
+        experiments.sort_by_key(|experiment| *experiment == Experiment::Backlog);
+        experiments
+    }
+
+    fn extent(&self) -> Extent {
+        Extent {
+            schemes: self.schemes.clone(),
+            rounds: self.rounds.into(),
+            seconds: self.seconds,
+            from: self.from,
+            burst: self.burst,
+            pending: self.pending,
+            soak_minutes: self.soak_minutes,
+            soak_rate: self.soak_rate,
+        }
+    }
+
+    fn bench(&self, node: &Node) -> Result<Bench> {
+        Ok(Bench {
+            leveret: self.leveret.clone(),
+            amqp: self.amqp.clone(),
+            broker_pid: node.pid()?,
+            leveret_pid: None,
+            reports: self.reports.clone(),
+        })
+    }
+}
+
+/// Measures, with a Leveret of the default configuration where the schemes are compared.
+fn measure(experiment: Experiment, extent: &Extent, bench: &Bench, node: &Node) -> Result<Findings> {
+    let shared = experiment.compares().then(|| Sidecar::start(bench, "leveret", "")).transpose()?;
+    let bench = Bench { leveret_pid: shared.as_ref().map(Sidecar::pid), ..bench.clone() };
+    let mut measure = |run: &Run| bench.measure(run);
+    match experiment {
+        Experiment::Rates => Ok(rates::run(extent, &mut measure)),
+        Experiment::Ceiling => Ok(ceiling::run(extent, &mut measure)),
+        Experiment::Burst => Ok(burst::run(extent, &mut measure)),
+        Experiment::Workers => Ok(workers::run(extent, &bench)),
+        Experiment::Fairness => Ok(fairness::run(extent, &bench)),
+        Experiment::Backlog => backlog::run(extent, &bench, node),
+        Experiment::Soak => soak::run(extent, &bench, node),
+        Experiment::Idle => idle::run(extent, &bench, node),
+    }
 }
 
 /// Writes a section, and its pictures.

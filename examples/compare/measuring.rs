@@ -74,7 +74,8 @@ pub(crate) struct Bench {
     pub(crate) leveret: PathBuf,
     pub(crate) amqp: String,
     pub(crate) broker_pid: u32,
-    pub(crate) leveret_pid: u32,
+    /// The process of the Leveret that all share, where there is one.
+    pub(crate) leveret_pid: Option<u32>,
     /// Where reports and logs are left, for a closer look.
     pub(crate) reports: PathBuf,
 }
@@ -93,7 +94,8 @@ impl Bench {
         // That of an earlier run must not be taken for this one's.
         let _ = fs::remove_file(&report);
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let leveret_pid = run.leveret_pid.unwrap_or(self.leveret_pid);
+        // The relay is started by what measures it; the others have nothing there, or it is idle.
+        let leveret_pid = run.leveret_pid.or(self.leveret_pid).filter(|_| run.scheme == "leveret");
         let mut child = Command::new(&self.leveret)
             .args(["bench", "--scheme", &run.scheme, "--queue-type", "quorum"])
             .args(["--messages", &run.messages.to_string(), "--rate", &run.rate.to_string()])
@@ -102,8 +104,7 @@ impl Bench {
             .args(run.config.iter().flat_map(|path| [OsStr::new("--config"), path.as_os_str()]))
             .args(run.bridge.iter().flat_map(|name| ["--bridge", name]))
             .args(["--broker-pid", &self.broker_pid.to_string()])
-            // Relay starts its own; the others have nothing there, or it is idle.
-            .args((run.scheme == "leveret").then(|| format!("--leveret-pid={leveret_pid}")))
+            .args(leveret_pid.map(|pid| format!("--leveret-pid={pid}")))
             // Not as an argument: it has a password.
             .env("LEVERET_AMQP__URI", &self.amqp)
             .arg("--json")

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use self::axis::Axis;
 use self::panel::{Panel, Pen, text};
-use super::figure::millis;
+use super::figure::{grouped, millis};
 use super::report::{NO_DELAY, Report, Second};
 
 const WIDTH: f64 = 1_000.0;
@@ -129,6 +129,9 @@ fn name(report: &Report, headline: &Report) -> String {
     }
     if report.settings.rate != headline.settings.rate {
         let _ = write!(name, ", {}", report.settings.pace());
+    }
+    if report.settings.pending != headline.settings.pending {
+        let _ = write!(name, ", while {} wait", grouped(report.settings.pending));
     }
     name
 }

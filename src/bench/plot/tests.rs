@@ -99,3 +99,12 @@ fn names_from_files_cannot_break_the_picture() {
     let svg = svg(&[report("<script>&\"", "1s", &[0])]);
     assert!(svg.contains("&lt;script&gt;&amp;&quot;") && !svg.contains("<script"), "{svg}");
 }
+
+#[test]
+fn what_waits_meanwhile_tells_two_of_the_same_scheme_apart() {
+    let alone = report("leveret", "1s..16s", &[0, 1]);
+    let mut beside = alone.clone();
+    beside.settings.pending = 1_000_000;
+    let svg = svg(&[alone, beside]);
+    assert!(svg.contains(">leveret<") && svg.contains(">leveret, while 1,000,000 wait<"), "{svg}");
+}
