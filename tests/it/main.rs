@@ -17,6 +17,7 @@ mod bad_targets;
 mod bench;
 mod broker_faults;
 mod bulk;
+mod clusters;
 mod config_and_cli;
 mod connections;
 mod crashes;
@@ -36,6 +37,11 @@ mod unreadable_messages;
 mod workers;
 
 use std::process::ExitCode;
+use std::time::Duration;
+
+const TEST_LIMIT: Duration = Duration::from_secs(300);
+/// Tests mostly wait, but each may have a broker and several sidecars to itself.
+const THREADS: usize = 3;
 
 fn main() -> ExitCode {
     let mut modules = vec![
@@ -46,6 +52,7 @@ fn main() -> ExitCode {
         bench::CASES,
         broker_faults::CASES,
         bulk::CASES,
+        clusters::CASES,
         config_and_cli::CASES,
         connections::CASES,
         crashes::CASES,
@@ -62,5 +69,5 @@ fn main() -> ExitCode {
         workers::CASES,
     ];
     modules.extend(fidelity::CASES);
-    harness::runner::run(&modules)
+    harness::runner::Suite { modules, units: Vec::new(), threads: THREADS, limit: TEST_LIMIT }.run()
 }

@@ -1,5 +1,6 @@
 //! An application: publishes, declares and consumes, over lapin.
 
+use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt;
@@ -49,17 +50,34 @@ pub(crate) fn table<const N: usize>(fields: [(&str, AMQPValue); N]) -> FieldTabl
     table
 }
 
+/// `amqp://user:password@host,other/vhost` taken apart.
+fn of_one_host_each(uri: &str) -> impl Iterator<Item = String> {
+    let (before, hosts) = uri.rsplit_once('@').unwrap();
+    let (hosts, vhost) = hosts.split_once('/').unwrap();
+    hosts.split(',').map(move |host| format!("{before}@{host}/{vhost}"))
+}
+
 impl Client {
-    /// Connects to a virtual host.
+    /// Connects to a virtual host; of several hosts, separated by commas, to the first that answers.
     pub(crate) async fn connect(uri: &str) -> Self {
         Self::try_connect(uri).await.unwrap()
     }
 
     /// Connects where the broker may refuse.
     pub(crate) async fn try_connect(uri: &str) -> Result<Self, lapin::Error> {
-        let connecting = Connection::connect(uri, ConnectionProperties::default());
-        let connection =
-            tokio::time::timeout(CONNECT_LIMIT, connecting).await.expect("the broker does not answer")?;
+        let mut failure = io::Error::other("the URI names no host").into();
+        for uri in of_one_host_each(uri) {
+            match tokio::time::timeout(CONNECT_LIMIT, Self::connect_to(&uri)).await {
+                Ok(Ok(client)) => return Ok(client),
+                Ok(Err(error)) => failure = error,
+                Err(_) => failure = io::Error::other("the broker does not answer").into(),
+            }
+        }
+        Err(failure)
+    }
+
+    async fn connect_to(uri: &str) -> Result<Self, lapin::Error> {
+        let connection = Connection::connect(uri, ConnectionProperties::default()).await?;
         let channel = connection.create_channel().await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
         Ok(Self { connection, channel })

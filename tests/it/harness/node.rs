@@ -60,6 +60,19 @@ pub(crate) struct Node {
 impl Node {
     /// Starts a node and waits until it serves. `extra_conf` is added to its `rabbitmq.conf`.
     pub(crate) fn start(installation: Installation, extra_conf: &str) -> Result<Self, String> {
+        let node = Self::guarded()?;
+        std::fs::write(node.directory.join("extra.conf"), extra_conf)
+            .map_err(|error| format!("cannot configure a node: {error}"))?;
+        node.serving("start", &installation.to_string())
+    }
+
+    /// Starts another node of the same installation in the cluster of this one, and waits until it serves.
+    pub(crate) fn join(&self) -> Result<Self, String> {
+        Self::guarded()?.serving("join", self.directory_name()?)
+    }
+
+    /// A directory, and a guard over what will be in it.
+    fn guarded() -> Result<Self, String> {
         // The guard removes the directory, which survives this process if need be.
         let directory = tempfile::Builder::new()
             .prefix("leveret-node-")
@@ -72,13 +85,14 @@ impl Node {
             .stdin(Stdio::piped())
             .spawn()
             .map_err(|error| format!("cannot run {SCRIPT}: {error}"))?;
-        let mut node = Self { directory, guard: Mutex::new(guard), amqp_port: 0, management_port: 0 };
-        std::fs::write(node.directory.join("extra.conf"), extra_conf)
-            .map_err(|error| format!("cannot configure a node: {error}"))?;
-        node.script("start", &[&installation.to_string()])?;
-        node.amqp_port = node.setting("amqp_port")?;
-        node.management_port = node.setting("management_port")?;
-        Ok(node)
+        Ok(Self { directory, guard: Mutex::new(guard), amqp_port: 0, management_port: 0 })
+    }
+
+    fn serving(mut self, command: &str, of: &str) -> Result<Self, String> {
+        self.script(command, &[of])?;
+        self.amqp_port = self.setting("amqp_port")?;
+        self.management_port = self.setting("management_port")?;
+        Ok(self)
     }
 
     /// Starts it again after [`Node::stop`] or [`Node::kill`], with the same ports and data.
@@ -116,10 +130,13 @@ impl Node {
     }
 
     fn script(&self, command: &str, arguments: &[&str]) -> Result<String, String> {
-        let directory = self.directory.to_str().ok_or("the temporary directory is not UTF-8")?;
-        let mut all = vec![command, directory];
+        let mut all = vec![command, self.directory_name()?];
         all.extend(arguments);
         script(&all)
+    }
+
+    fn directory_name(&self) -> Result<&str, String> {
+        self.directory.to_str().ok_or_else(|| "the temporary directory is not UTF-8".to_owned())
     }
 
     fn setting(&self, name: &str) -> Result<u16, String> {

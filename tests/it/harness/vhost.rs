@@ -49,6 +49,13 @@ impl Vhost {
         Address { host: "127.0.0.1".to_owned(), port, ..self.address.clone() }.uri(&self.name)
     }
 
+    /// The same through any of several ports; whoever connects tries them in that order.
+    pub(crate) fn uri_through_any(&self, ports: &[u16]) -> String {
+        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let Address { user, password, .. } = &self.address;
+        format!("amqp://{user}:{password}@{}/{}", hosts.join(","), self.name)
+    }
+
     /// Where the broker speaks AMQP.
     pub(crate) fn address(&self) -> &Address {
         &self.address
