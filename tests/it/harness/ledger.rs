@@ -3,6 +3,7 @@
 //!
 //! A message is owed from the moment the broker confirmed it; one whose confirm was lost with a connection may come.
 
+mod collecting;
 mod load;
 mod report;
 
@@ -11,21 +12,32 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
-use lapin::BasicProperties;
 use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use lapin::{BasicProperties, Confirmation};
+use tokio_util::sync::DropGuard;
 
 use super::client::{Client, now_ms, table};
+pub(crate) use collecting::collect;
 pub(crate) use load::Load;
 pub(crate) use report::Report;
 
 const RECONNECT: Duration = Duration::from_millis(100);
 const PREFETCH: u16 = 1000;
 
-/// A message to publish; the ledger adds its number in front of the body.
+/// Whoever writes down a load. It is told everything that happens, by several tasks at once.
+pub(crate) trait Books: Sync + 'static {
+    /// A message is about to be published: the answer is its number, and how it is to be published.
+    fn publishing(&self, draft: Draft) -> (usize, Draft);
+    /// The broker has taken it.
+    fn confirmed(&self, number: usize);
+    /// The broker has refused or returned it.
+    fn refused(&self, number: usize, how: &Confirmation);
+    /// A message has come, in that Unix millisecond.
+    fn arrived(&self, delivery: &Delivery, at_ms: i64);
+}
+
+/// A message to publish.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) exchange: String,
@@ -57,7 +69,7 @@ pub(crate) fn random_delays(
     std::iter::repeat_with(move || Draft::to_queue(&queue, fastrand::i64(delays_ms.clone())))
 }
 
-/// The books.
+/// The books. A message's number is put in front of its body.
 #[derive(Default)]
 pub(crate) struct Ledger {
     entries: Mutex<Vec<Entry>>,
@@ -86,56 +98,12 @@ impl Ledger {
 
     /// Consumes a queue, through any number of lost connections, until the answer is dropped.
     pub(crate) fn collect(&'static self, uri: &str, queue: &str) -> DropGuard {
-        self.collect_at(uri, queue, PREFETCH, Duration::ZERO)
+        collect(self, uri, queue, PREFETCH, Duration::ZERO)
     }
 
     /// The same, one message at a time, each of which takes so long.
     pub(crate) fn collect_slowly(&'static self, uri: &str, queue: &str, each: Duration) -> DropGuard {
-        self.collect_at(uri, queue, 1, each)
-    }
-
-    fn collect_at(&'static self, uri: &str, queue: &str, prefetch: u16, each: Duration) -> DropGuard {
-        let stop = CancellationToken::new();
-        let (uri, queue, stopped) = (uri.to_owned(), queue.to_owned(), stop.clone());
-        tokio::spawn(async move {
-            let collecting = async {
-                loop {
-                    // An error is a lost connection: the broker is away, or was.
-                    if let Ok(client) = Client::try_connect(&uri).await {
-                        tokio::select! {
-                            _ = self.consume(&client, &queue, prefetch, each) => {}
-                            () = client.lost() => {}
-                        }
-                    }
-                    tokio::time::sleep(RECONNECT).await;
-                }
-            };
-            stopped.run_until_cancelled(collecting).await
-        });
-        stop.drop_guard()
-    }
-
-    async fn consume(
-        &self,
-        client: &Client,
-        queue: &str,
-        prefetch: u16,
-        each: Duration,
-    ) -> Result<(), lapin::Error> {
-        let channel = client.channel();
-        channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
-        let options = BasicConsumeOptions::default();
-        let mut consumer =
-            channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await?;
-        while let Some(delivery) = consumer.next().await {
-            let delivery = delivery?;
-            self.arrived(&delivery, now_ms());
-            if !each.is_zero() {
-                tokio::time::sleep(each).await;
-            }
-            delivery.ack(BasicAckOptions::default()).await?;
-        }
-        Ok(())
+        collect(self, uri, queue, 1, each)
     }
 
     /// How many have arrived.
@@ -181,7 +149,12 @@ impl Ledger {
             .count()
     }
 
-    /// Books a message that is about to be published; the answer is its number and its whole body.
+    fn complain(&self, what: String) {
+        self.complaints.lock().unwrap().push(what);
+    }
+}
+
+impl Books for Ledger {
     fn publishing(&self, mut draft: Draft) -> (usize, Draft) {
         let mut entries = self.entries.lock().unwrap();
         let number = entries.len();
@@ -205,8 +178,8 @@ impl Ledger {
         self.entries.lock().unwrap()[number].confirmed = true;
     }
 
-    fn complain(&self, what: String) {
-        self.complaints.lock().unwrap().push(what);
+    fn refused(&self, number: usize, how: &Confirmation) {
+        self.complain(format!("message {number} could not be published: {how:?}"));
     }
 
     fn arrived(&self, delivery: &Delivery, at_ms: i64) {

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{Draft, Ledger, RECONNECT};
+use super::{Books, Draft, RECONNECT};
 use crate::harness::client::Client;
 
 const TICK: Duration = Duration::from_millis(10);
@@ -25,7 +25,7 @@ pub(crate) struct Load {
 impl Load {
     /// Publishes to the virtual host at `uri`, so many messages a second.
     pub(crate) fn start(
-        ledger: &'static Ledger,
+        books: &'static impl Books,
         uri: &str,
         per_second: u32,
         drafts: impl Iterator<Item = Draft> + Send + 'static,
@@ -38,7 +38,7 @@ impl Load {
                 // An error is a lost connection: the broker is away, or was.
                 if let Ok(client) = Client::try_connect(&uri).await {
                     tokio::select! {
-                        _ = publish(ledger, &client, per_second, &mut drafts, &stopped) => {}
+                        _ = publish(books, &client, per_second, &mut drafts, &stopped) => {}
                         () = client.lost() => {}
                     }
                 }
@@ -61,14 +61,14 @@ impl Load {
 }
 
 async fn publish(
-    ledger: &'static Ledger,
+    books: &'static impl Books,
     client: &Client,
     per_second: u32,
     drafts: &mut impl Iterator<Item = Draft>,
     stop: &CancellationToken,
 ) -> Result<(), lapin::Error> {
     let (sender, confirms) = mpsc::unbounded_channel();
-    let confirming = tokio::spawn(confirm(ledger, confirms));
+    let confirming = tokio::spawn(confirm(books, confirms));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let per_tick = f64::from(per_second) * TICK.as_secs_f64();
@@ -81,7 +81,7 @@ async fn publish(
         while owed >= 1.0 {
             owed -= 1.0;
             let Some(draft) = drafts.next() else { break 'all };
-            let (number, draft) = ledger.publishing(draft);
+            let (number, draft) = books.publishing(draft);
             let Draft { exchange, routing_key, properties, body, .. } = draft;
             let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
             let publishing = client.channel().basic_publish(
@@ -101,14 +101,14 @@ async fn publish(
     Ok(())
 }
 
-async fn confirm(ledger: &Ledger, mut confirms: mpsc::UnboundedReceiver<(usize, PublisherConfirm)>) {
+async fn confirm(books: &impl Books, mut confirms: mpsc::UnboundedReceiver<(usize, PublisherConfirm)>) {
     while let Some((number, confirm)) = confirms.recv().await {
         match confirm.await {
             Ok(confirmation) => {
                 if confirmation == Confirmation::Ack(None) {
-                    ledger.confirmed(number);
+                    books.confirmed(number);
                 } else {
-                    ledger.complain(format!("message {number} could not be published: {confirmation:?}"));
+                    books.refused(number, &confirmation);
                 }
             }
             Err(_lost_with_its_connection) => {}
