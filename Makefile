@@ -5,11 +5,15 @@ CARGO ?= cargo
 LEVERET_TEST_BROKERS ?= installed
 export LEVERET_TEST_BROKERS
 
+# On which RabbitMQs `make torture` runs, and for how many minutes on each. More: tests/torture/settings.rs.
+LEVERET_TORTURE_BROKERS ?= rabbitmq-4
+LEVERET_TORTURE_MINUTES ?= 60
+
 # On which RabbitMQ `make bench` measures: installed or rabbitmq-4.
 LEVERET_BENCH_BROKER ?= installed
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench bench-micro test lint ci clean setup-test
+.PHONY: help build demo bench bench-micro test torture lint ci clean setup-test
 
 help: ## Show this help.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -33,6 +37,11 @@ endif
 
 test: setup-test ## Set up and pass every test, on the installed RabbitMQ.
 	$(CARGO) test --locked --no-fail-fast
+
+torture: ## Break everything that can break for an hour, on a cluster, and tell what came of the messages.
+	$(MAKE) setup-test LEVERET_TEST_BROKERS=$(LEVERET_TORTURE_BROKERS)
+	LEVERET_TEST_BROKERS=$(LEVERET_TORTURE_BROKERS) LEVERET_TORTURE_MINUTES=$(LEVERET_TORTURE_MINUTES) \
+		$(CARGO) test --locked --release --test torture -- nothing_is_lost
 
 # An external broker, given by its URI, needs no RabbitMQ here.
 setup-test:

@@ -95,7 +95,12 @@ impl Leveret {
 
     /// Waits until `/readyz` says yes; panics where the process ends before that.
     pub(crate) async fn wait_until_ready(&mut self) {
-        eventually("the sidecar is ready", READY_LIMIT, async || {
+        self.wait_until_ready_within(READY_LIMIT).await;
+    }
+
+    /// The same where that may take longer.
+    pub(crate) async fn wait_until_ready_within(&mut self, limit: Duration) {
+        eventually("the sidecar is ready", limit, async || {
             let ended = self.child.try_wait().unwrap();
             assert_eq!(ended, None, "the sidecar ended before it was ready");
             self.is_ready().then_some(())
