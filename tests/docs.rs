@@ -37,7 +37,7 @@ fn files(dir: &str, extension: &str) -> Vec<PathBuf> {
 
 /// Every page for people.
 fn pages() -> Vec<PathBuf> {
-    let pages = [files(".", "md"), files("docs/adr", "md")].concat();
+    let pages = [files(".", "md"), files("docs", "md"), files("docs/adr", "md")].concat();
     assert!(pages.len() >= 5, "not all pages found: {pages:?}");
     pages
 }
@@ -111,6 +111,17 @@ fn what_the_readme_shows_of_clients_is_in_their_examples() {
         for line in found.iter().flat_map(|block| block.lines()) {
             assert!(lines.contains(line.trim()), "{path} has no line {line:?}");
         }
+    }
+}
+
+#[test]
+fn the_tests_that_stand_for_promises_exist() {
+    let page = read(&root().join("docs/reliability.md"));
+    let named: Vec<_> = page.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
+    assert!(named.len() > 20, "only {} tests found", named.len());
+    for (module, test) in named {
+        let source = read(&root().join(format!("tests/it/{module}.rs")));
+        assert!(source.contains(&format!("async fn {test}(broker")), "there is no test {module}::{test}");
     }
 }
 
