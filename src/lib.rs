@@ -11,12 +11,15 @@
 //! - [`telemetry`]: names every metric, sets up logs.
 //! - [`mod@bench`]: measuring, for the command `bench`.
 //! - [`cli`]: the commands.
+//!
+//! And `crash_point`, by which tests let it crash at named moments, in debug builds only.
 
 pub mod admin;
 pub mod amqp;
 pub mod bench;
 pub mod cli;
 pub mod config;
+mod crash_point;
 pub mod domain;
 pub mod engine;
 pub mod management;

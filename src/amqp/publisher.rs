@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::failure::Failure;
 use super::properties;
+use crate::crash_point;
 use crate::domain::header;
 
 /// One message to publish.
@@ -68,6 +69,7 @@ pub struct Lagging(Vec<(usize, PublisherConfirm)>);
 pub async fn publish(channel: &Channel, batch: &[Outgoing], patience: Duration) -> Outcome {
     let mut verdicts = vec![Verdict::Unknown; batch.len()];
     let (confirms, refused) = write(channel, batch).await;
+    crash_point::pass("published", "any");
     // What was written before the failure may well be confirmed: asking avoids a duplicate.
     let (failure, lagging) = Lagging(confirms).collect(batch, &mut verdicts, patience).await;
     // The confirms know why the channel was closed; the writes after that know only that it was.

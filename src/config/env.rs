@@ -9,8 +9,8 @@ use super::problem::Problems;
 pub(super) const PREFIX: &str = "LEVERET_";
 /// Names the file.
 pub(super) const FILE: &str = "LEVERET_CONFIG";
-/// Variables of the test suite, which runs the program.
-const TEST_PREFIX: &str = "LEVERET_TEST_";
+/// What variables of the tests, which run the program, begin with.
+const TEST_PREFIXES: [&str; 2] = ["LEVERET_TEST_", "LEVERET_TORTURE_"];
 
 /// Keys that exclude each other: a variable that sets the first replaces the others where the file has them, since the
 /// environment goes before the file.
@@ -64,7 +64,7 @@ pub(super) fn overlay(
 fn is_override(name: &str, text: &str) -> bool {
     name.starts_with(PREFIX)
         && name != FILE
-        && !name.starts_with(TEST_PREFIX)
+        && !TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         && !text.is_empty()
         && !is_service_link(name, text)
 }

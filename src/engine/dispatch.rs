@@ -14,6 +14,7 @@ use super::reputation::Reputation;
 use crate::amqp::connection::SharedLink;
 use crate::amqp::failure::Failure;
 use crate::amqp::publisher::{self, Outcome, Outgoing, Verdict};
+use crate::crash_point;
 use crate::domain::message::Text;
 use crate::domain::packer::Destination;
 
@@ -47,6 +48,17 @@ pub(super) enum Lane {
     Target { bridge: Text, exchange: String },
     /// Deliveries to an exchange and routing key from which confirms did not come.
     Suspect(Address),
+}
+
+impl Lane {
+    /// What passes through it.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Bundles(_) => "bundles",
+            Self::Parked => "parked",
+            Self::Target { .. } | Self::Suspect(_) => "target",
+        }
+    }
 }
 
 /// Exchange and routing key.
@@ -386,7 +398,9 @@ async fn publish<T>(
     };
     match channel {
         Ok(channel) => {
+            crash_point::pass("publishing", batch.lane.kind());
             let outcome = publisher::publish(&channel, &batch.outgoing, patience).await;
+            crash_point::pass("confirmed", batch.lane.kind());
             let outcome = if *link.blocked().borrow() {
                 collect(&batch.outgoing, outcome, patience, link.blocked()).await
             } else {

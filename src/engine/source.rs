@@ -21,6 +21,7 @@ use super::receipt::Receipt;
 use crate::amqp::connection::SharedLink;
 use crate::amqp::failure::Failure;
 use crate::amqp::topology::Topology;
+use crate::crash_point;
 use crate::domain::bundle::BundleError;
 use crate::domain::codec::Codec;
 use crate::domain::due::DueRules;
@@ -70,6 +71,15 @@ pub(super) enum Kind {
     Due { codec: Arc<Codec> },
 }
 
+impl Kind {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Ingress { .. } => "ingress",
+            Self::Due { .. } => "due",
+        }
+    }
+}
+
 /// When to stop.
 #[derive(Debug, Clone)]
 pub(super) struct Signals {
@@ -93,6 +103,8 @@ pub(super) struct Source {
 }
 
 struct State {
+    /// The name of the kind of its deliveries.
+    kind: &'static str,
     channel: Channel,
     settlement: Settlement,
     prefetch: Prefetch,
@@ -116,7 +128,7 @@ impl Source {
         signals: Signals,
     ) -> Result<(), Failure> {
         let channel = self.link.channel().await?;
-        let mut state = State::new(channel, self.prefetch.clone());
+        let mut state = State::new(self.kind.name(), channel, self.prefetch.clone());
         let mut arrivals = Some(arrivals);
         let mut consumer = Some(self.subscribe(&mut state).await?);
         self.consuming.set(true);
@@ -268,6 +280,7 @@ impl Source {
     }
 
     fn take(&self, delivery: Delivery, state: &mut State, arrivals: &UnboundedSender<Arrival>) {
+        crash_point::pass("received", self.kind.name());
         let tag = delivery.delivery_tag;
         let settled = state.settled.clone();
         let arrival = match &self.kind {
@@ -284,9 +297,10 @@ impl Source {
 }
 
 impl State {
-    fn new(channel: Channel, prefetch: Prefetch) -> Self {
+    fn new(kind: &'static str, channel: Channel, prefetch: Prefetch) -> Self {
         let (settled, settlements) = mpsc::unbounded_channel();
         Self {
+            kind,
             channel,
             settlement: Settlement::default(),
             prefetch,
@@ -330,7 +344,9 @@ impl State {
 
     async fn acknowledge(&mut self, patience: Duration) -> Result<(), Failure> {
         for ack in self.settlement.take_acks(Instant::now(), patience) {
+            crash_point::pass("acknowledging", self.kind);
             self.channel.basic_ack(ack.tag, BasicAckOptions { multiple: ack.multiple }).await?;
+            crash_point::pass("acknowledged", self.kind);
         }
         self.ack_at = self.settlement.owes().then(|| Instant::now() + OUT_OF_ORDER);
         Ok(())

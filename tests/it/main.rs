@@ -20,6 +20,7 @@ mod bulk;
 mod clusters;
 mod config_and_cli;
 mod connections;
+mod crash_points;
 mod crashes;
 mod encrypted;
 mod fidelity;
@@ -69,5 +70,9 @@ fn main() -> ExitCode {
         workers::CASES,
     ];
     modules.extend(fidelity::CASES);
+    // Only debug builds have the points.
+    if cfg!(debug_assertions) {
+        modules.push(crash_points::CASES);
+    }
     harness::runner::Suite { modules, units: Vec::new(), threads: THREADS, limit: TEST_LIMIT }.run()
 }
