@@ -13,7 +13,7 @@ LEVERET_TORTURE_MINUTES ?= 60
 LEVERET_BENCH_BROKER ?= installed
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench bench-micro test torture lint ci clean setup-test
+.PHONY: help build demo bench bench-micro test test-chart torture lint ci clean setup-test
 
 help: ## Show this help.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -55,6 +55,11 @@ ifneq ($(findstring rabbitmq-4,$(LEVERET_TEST_BROKERS)),)
 	scripts/setup-rabbitmq-4
 endif
 endif
+
+test-chart: ## Test the Helm chart and its alerts, with the real tools and without a cluster.
+	scripts/setup-toolchain
+	$(CARGO) build --locked
+	scripts/test-chart
 
 lint: ## Check format, lints, documentation and dependencies.
 	scripts/setup-toolchain rustfmt clippy
