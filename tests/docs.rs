@@ -37,7 +37,8 @@ fn files(dir: &str, extension: &str) -> Vec<PathBuf> {
 
 /// Every page for people.
 fn pages() -> Vec<PathBuf> {
-    let pages = [".", "docs", "docs/adr", "docs/runbooks", "charts/leveret"].map(|dir| files(dir, "md")).concat();
+    let pages =
+        [".", "docs", "docs/adr", "docs/runbooks", "charts/leveret"].map(|dir| files(dir, "md")).concat();
     assert!(pages.len() >= 20, "not all pages found: {pages:?}");
     pages
 }
