@@ -84,9 +84,10 @@ def sidecar():
 
 
 def including():
-    """The pod of an application's chart that includes Leveret."""
-    text = (chart.TESTS / "shop/templates/deployment.yaml").read_text()
-    return f"```yaml\n{text}```"
+    """What an application's chart needs to include Leveret: the chart of the tests."""
+    files = ["Chart.yaml", "values.yaml", "templates/deployment.yaml"]
+    texts = [(chart.TESTS / "shop" / name).read_text() for name in files]
+    return "\n\n".join(f"`{name}`:\n\n```yaml\n{text}```" for name, text in zip(files, texts))
 
 
 PARTS = {"values": table, "sidecar": sidecar, "including": including}

@@ -4,7 +4,12 @@
 {{- define "leveret.scrape" -}}
 port: {{ .port }}
 path: /metrics
-{{- range $key := list "interval" "scrapeTimeout" "relabelings" "metricRelabelings" }}
+{{- range $key := list "interval" "scrapeTimeout" }}
+{{- with get $.monitor $key }}
+{{ $key }}: {{ . }}
+{{- end }}
+{{- end }}
+{{- range $key := list "relabelings" "metricRelabelings" }}
 {{- with get $.monitor $key }}
 {{ $key }}:
   {{- toYaml . | nindent 2 }}

@@ -71,7 +71,10 @@ imagePullSecrets:
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- range $key := list "priorityClassName" "nodeSelector" "affinity" "tolerations" "hostAliases" "dnsConfig" }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- range $key := list "nodeSelector" "affinity" "tolerations" "hostAliases" "dnsConfig" }}
 {{- with get $.Values $key }}
 {{ $key }}:
   {{- toYaml . | nindent 2 }}
@@ -95,7 +98,7 @@ spec:
   {{- with .Values.topologySpreadConstraints }}
   topologySpreadConstraints:
     {{- range . }}
-    - {{ merge . (dict "labelSelector" (dict "matchLabels" $selector)) | toYaml | nindent 6 | trim }}
+    - {{ ternary . (set (deepCopy .) "labelSelector" (dict "matchLabels" $selector)) (hasKey . "labelSelector") | toYaml | nindent 6 | trim }}
     {{- end }}
   {{- end }}
   {{- with .Values.extraInitContainers }}
