@@ -13,7 +13,7 @@ LEVERET_TORTURE_MINUTES ?= 60
 LEVERET_BENCH_BROKER ?= installed
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench bench-micro test test-chart torture lint ci clean setup-test
+.PHONY: help build demo bench bench-micro test test-chart test-image torture lint ci clean setup-test
 
 help: ## Show this help.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -60,6 +60,10 @@ test-chart: ## Test the Helm chart and its alerts, with the real tools and witho
 	scripts/setup-toolchain
 	$(CARGO) build --locked
 	scripts/test-chart
+
+test-image: ## Build the image on a base of Debian's packages, and run it as Kubernetes would; needs root.
+	scripts/setup-toolchain
+	scripts/test-image
 
 lint: ## Check format, lints, documentation and dependencies.
 	scripts/setup-toolchain rustfmt clippy
