@@ -1,6 +1,6 @@
 //! Gathering messages into bundles.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -19,11 +19,10 @@ fn add_and_close(bencher: Bencher, count: usize) {
     bencher
         .counter(ItemsCount::new(count))
         .with_inputs(|| {
-            let stays = ladder.levels().iter().map(|level| Stay { linger: level.linger, ttl: level.ttl });
-            let due = Stay { linger: Duration::from_millis(2), ttl: Duration::ZERO };
+            let stays = ladder.levels().iter().map(Stay::in_level);
             let limits = Limits { max_messages: 500, max_bytes: 256 << 10 };
             let messages: Vec<_> = delays.iter().map(|delay| (message.clone(), *delay)).collect();
-            (Packer::new(limits, due, stays.collect()), messages)
+            (Packer::new(limits, Stay::DUE, stays.collect()), messages)
         })
         .bench_local_values(|(mut packer, messages)| {
             let mut closed = Vec::new();

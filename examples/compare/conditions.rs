@@ -20,7 +20,7 @@ pub(crate) struct Given {
 pub(crate) fn describe(given: &Given, broker: &str, rounds: Option<usize>) -> String {
     let Given { erlang, command } = given;
     let cores = available_parallelism().map_or(0, usize::from);
-    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let date = today();
     let version = env!("CARGO_PKG_VERSION");
     let machine = machine(
         &fs::read_to_string("/proc/cpuinfo").unwrap_or_default(),
@@ -39,6 +39,16 @@ pub(crate) fn describe(given: &Given, broker: &str, rounds: Option<usize>) -> St
         "<sub>{date}, `{command}`: {broker} on Erlang {erlang}, Leveret {version}, all on one machine with {cores} cores \
          ({machine}). {rounds}</sub>"
     )
+}
+
+/// One line for below a table of what was computed with these parameters.
+pub(crate) fn computed(given: &Given, parameters: &str) -> String {
+    let (date, version, command) = (today(), env!("CARGO_PKG_VERSION"), &given.command);
+    format!("<sub>{date}, `{command}`: Leveret {version}, computed, not measured; {parameters}.</sub>")
+}
+
+fn today() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
 }
 
 fn machine(cpuinfo: &str, meminfo: &str) -> String {

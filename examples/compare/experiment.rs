@@ -35,6 +35,8 @@ pub(crate) enum Experiment {
     Soak,
     /// What costs time while nothing is published
     Idle,
+    /// What other ladders and settings would cost: computed, without a broker
+    Ladders,
 }
 
 impl Experiment {
@@ -52,6 +54,7 @@ impl Experiment {
             Self::Backlog => "backlog",
             Self::Soak => "soak",
             Self::Idle => "idle",
+            Self::Ladders => "ladders",
         }
     }
 

@@ -15,6 +15,7 @@ mod fairness;
 #[cfg(test)]
 mod fake;
 mod idle;
+mod ladders;
 mod measuring;
 mod node;
 mod page;
@@ -81,10 +82,10 @@ struct Options {
     leveret: PathBuf,
     /// The broker
     #[arg(long, env = "LEVERET_AMQP__URI", hide_env_values = true)]
-    amqp: String,
+    amqp: Option<String>,
     /// The broker's directory, as `scripts/broker-node` has it
     #[arg(long, value_name = "DIR")]
-    node: PathBuf,
+    node: Option<PathBuf>,
     #[command(flatten)]
     given: conditions::Given,
 }
@@ -99,24 +100,15 @@ fn main() -> Result<()> {
     fs::create_dir_all(&options.reports)
         .with_context(|| format!("cannot create {}", options.reports.display()))?;
 
-    let extent = options.extent();
-    let node = Node::open(&options.node)?;
     let mut empty = Vec::new();
     for experiment in experiments {
-        let findings = measure(experiment, &extent, &options.bench(&node)?, &node).unwrap_or_else(|error| {
+        let findings = options.find(experiment).unwrap_or_else(|error| {
             eprintln!("{}: {error:#}", experiment.name());
             Findings::default()
         });
         println!("\n{}\n\n{}", experiment.name(), findings.text);
-        match &findings.broker {
-            Some(broker) => {
-                let conditions = conditions::describe(
-                    &options.given,
-                    broker,
-                    experiment.has_rounds().then_some(extent.rounds),
-                );
-                write(&options.page, experiment, &findings, &conditions)?;
-            }
+        match options.conditions(experiment, &findings) {
+            Some(conditions) => write(&options.page, experiment, &findings, &conditions)?,
             None => empty.push(experiment.name()),
         }
     }
@@ -153,14 +145,30 @@ impl Options {
         }
     }
 
-    fn bench(&self, node: &Node) -> Result<Bench> {
-        Ok(Bench {
+    /// What is computed needs no broker.
+    fn find(&self, experiment: Experiment) -> Result<Findings> {
+        if experiment == Experiment::Ladders {
+            return ladders::run();
+        }
+        let node = Node::open(self.node.as_deref().context("--node names no broker")?)?;
+        let bench = Bench {
             leveret: self.leveret.clone(),
-            amqp: self.amqp.clone(),
+            amqp: self.amqp.clone().context("--amqp names no broker")?,
             broker_pid: node.pid()?,
             leveret_pid: None,
             reports: self.reports.clone(),
-        })
+        };
+        measure(experiment, &self.extent(), &bench, &node)
+    }
+
+    /// The line below what was found; none where nothing was.
+    fn conditions(&self, experiment: Experiment, findings: &Findings) -> Option<String> {
+        if experiment == Experiment::Ladders {
+            return (!findings.text.is_empty())
+                .then(|| conditions::computed(&self.given, &ladders::parameters()));
+        }
+        let rounds = experiment.has_rounds().then_some(self.rounds.into());
+        Some(conditions::describe(&self.given, findings.broker.as_ref()?, rounds))
     }
 }
 
@@ -170,6 +178,7 @@ fn measure(experiment: Experiment, extent: &Extent, bench: &Bench, node: &Node) 
     let bench = Bench { leveret_pid: shared.as_ref().map(Sidecar::pid), ..bench.clone() };
     let mut measure = |run: &Run| bench.measure(run);
     match experiment {
+        Experiment::Ladders => ladders::run(),
         Experiment::Rates => Ok(rates::run(extent, &mut measure)),
         Experiment::Ceiling => Ok(ceiling::run(extent, &mut measure)),
         Experiment::Burst => Ok(burst::run(extent, &mut measure)),

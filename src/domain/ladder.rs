@@ -71,19 +71,21 @@ pub struct Level {
     pub ttl: Duration,
     /// How long a bundle may wait for more messages before it is published.
     pub linger: Duration,
+    /// What is left for the rest of a hop: see [`MIN_LEAD`].
+    pub lead: Duration,
     /// The TTL as the level's queue is named by it.
     pub label: String,
 }
 
 impl Level {
     fn new(ttl: Duration) -> Self {
-        Self { ttl, linger: linger(ttl), label: compact(ttl) }
+        Self { ttl, linger: linger(ttl), lead: lead(ttl), label: compact(ttl) }
     }
 
     /// The longest that a hop through this level takes while nothing is slow: TTL, whole linger and lead.
     #[must_use]
     pub fn room(&self) -> Duration {
-        self.ttl.saturating_add(self.linger).saturating_add(lead(self.ttl))
+        self.ttl.saturating_add(self.linger).saturating_add(self.lead)
     }
 }
 
@@ -111,6 +113,21 @@ impl Ladder {
             Some(_) if ttls.len() > MAX_LEVELS => Err(LadderError::TooMany { count: ttls.len() }),
             Some(_) => Ok(Self { levels: ttls.into_iter().map(Level::new).collect() }),
         }
+    }
+
+    /// The same levels with another linger and lead for each TTL, to compare with the usual ones. Neither may fall as the
+    /// TTL rises: a longer level must not fit into less room than a shorter one.
+    #[must_use]
+    pub fn with_room(
+        mut self,
+        linger: impl Fn(Duration) -> Duration,
+        lead: impl Fn(Duration) -> Duration,
+    ) -> Self {
+        for level in &mut self.levels {
+            level.linger = linger(level.ttl);
+            level.lead = lead(level.ttl);
+        }
+        self
     }
 
     /// The levels, shortest first.
@@ -164,14 +181,16 @@ pub fn level_for_usual_delay(delay: Duration) -> Duration {
     }
 }
 
-/// See [`MIN_LEAD`].
-fn lead(ttl: Duration) -> Duration {
+/// The usual lead of a level: see [`MIN_LEAD`].
+#[must_use]
+pub fn lead(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MIN_LEAD, MAX_LEAD)
 }
 
-/// A level can afford to wait for company in proportion to its TTL. Fuller bundles cost the broker less, most of all at
-/// some hundred messages a second; beyond an eighth, nothing more is saved.
-fn linger(ttl: Duration) -> Duration {
+/// The usual linger of a level, which can afford to wait for company in proportion to its TTL. Fuller bundles cost the
+/// broker less, most of all at some hundred messages a second; beyond an eighth, nothing more is saved.
+#[must_use]
+pub fn linger(ttl: Duration) -> Duration {
     (ttl / 8).clamp(Duration::from_millis(2), Duration::from_secs(1))
 }
 
@@ -210,6 +229,15 @@ mod tests {
         assert_eq!(lingers(ms(1_600)), ms(200));
         assert_eq!(lingers(ms(8_000)), ms(1_000));
         assert_eq!(lingers(MAX_TTL), ms(1_000));
+    }
+
+    #[test]
+    fn other_lingers_and_leads_take_other_room() {
+        let usual = Ladder::new(&[ms(1_000), ms(64_000)]).unwrap();
+        assert_eq!(usual.clone().with_room(linger, lead), usual);
+        let none = usual.with_room(|_| Duration::ZERO, |ttl| ttl / 10);
+        let rooms: Vec<_> = none.levels().iter().map(Level::room).collect();
+        assert_eq!(rooms, [ms(1_100), ms(70_400)]);
     }
 
     #[test]

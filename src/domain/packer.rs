@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::bundle;
+use super::ladder::Level;
 use super::message::Message;
 use super::plan;
 
@@ -24,6 +25,17 @@ pub struct Stay {
     pub linger: Duration,
     /// What the destination takes off the wait.
     pub ttl: Duration,
+}
+
+impl Stay {
+    /// On the way straight to the due queue. The packer lets long waits linger longer.
+    pub const DUE: Self = Self { linger: Duration::from_millis(2), ttl: Duration::ZERO };
+
+    /// In that level.
+    #[must_use]
+    pub const fn in_level(level: &Level) -> Self {
+        Self { linger: level.linger, ttl: level.ttl }
+    }
 }
 
 /// When an open bundle is closed before its linger is over.

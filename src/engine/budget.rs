@@ -13,17 +13,19 @@ const FULLNESS: usize = 4;
 
 /// What one worker may have taken and not yet settled.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     /// Of the due queue.
-    pub(super) due: Prefetch,
+    pub due: Prefetch,
     /// Of each bridge's ingress queue.
-    pub(super) ingress: Prefetch,
+    pub ingress: Prefetch,
     /// In bundles that wait for company: less than would keep any queue from being read on.
-    pub(super) open: OpenLimits,
+    pub open: OpenLimits,
 }
 
 impl Budget {
-    pub(super) fn of(config: &Config) -> Self {
+    /// The shares of one worker.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
         let (due_bytes, ingress_bytes) = divide(config.hold.max_bytes, config.bridges.len());
         let workers = config.workers.max(1);
         let part = |bytes: usize| bytes / usize::from(workers);

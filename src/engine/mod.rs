@@ -3,7 +3,7 @@
 //! Workers run side by side, each one session after another; a session lives as long as its connections.
 
 mod alarm;
-mod budget;
+pub mod budget;
 mod chore;
 mod clock;
 mod consuming;

@@ -29,9 +29,6 @@ use crate::domain::packer::{Limits, Packer, Stay};
 use crate::domain::prefetch::Prefetch;
 use crate::telemetry::metrics::{Role, Share};
 
-/// How long a short delay is gathered on its way to the due queue.
-const DUE_LINGER: Duration = Duration::from_millis(2);
-
 /// How long closing a connection in good order may take.
 const CLOSE: Duration = Duration::from_secs(2);
 
@@ -239,9 +236,8 @@ fn flow(shared: &Shared, link: &SharedLink, codec: Arc<Codec>) -> Flow {
         max_open: Budget::of(config).open,
     };
     let limits = Limits { max_messages: config.bundle.max_messages, max_bytes: config.bundle.max_bytes };
-    let levels =
-        shared.ladder.levels().iter().map(|level| Stay { linger: level.linger, ttl: level.ttl }).collect();
-    let packer = Packer::new(limits, Stay { linger: DUE_LINGER, ttl: Duration::ZERO }, levels);
+    let levels = shared.ladder.levels().iter().map(Stay::in_level).collect();
+    let packer = Packer::new(limits, Stay::DUE, levels);
     let users = Users::new(&link.endpoint().username);
     Flow::new(setting, users, packer, Dispatcher::new(link.clone(), config.delivery.confirm_timeout))
 }

@@ -8,14 +8,12 @@ fn message(id: u128, body: usize) -> Message {
     Message { id: Ulid(id), body: vec![0; body].into(), ..Message::sample() }
 }
 
-const DUE: Stay = Stay { linger: Duration::from_millis(2), ttl: Duration::ZERO };
-
 fn level(seconds: u64) -> Stay {
     Stay { linger: Duration::from_millis(seconds * 10), ttl: Duration::from_secs(seconds) }
 }
 
 fn packer(max_messages: usize, max_bytes: usize) -> Packer<u128> {
-    Packer::new(Limits { max_messages, max_bytes }, DUE, vec![level(1), level(2), level(4)])
+    Packer::new(Limits { max_messages, max_bytes }, Stay::DUE, vec![level(1), level(2), level(4)])
 }
 
 #[test]
