@@ -15,9 +15,9 @@ FROM ${BASE_BUILD} AS build
 WORKDIR /src
 # The dependencies by themselves, for an empty program: this layer is kept until one of them changes.
 COPY Cargo.toml Cargo.lock ./
-RUN mkdir -p src examples/compare benches/micro tests/it \
+RUN mkdir -p src examples/compare benches/micro tests/it tests/torture \
     && touch src/lib.rs \
-    && for program in src examples/compare benches/micro tests/it; do echo 'fn main() {}' >"$program/main.rs"; done \
+    && for program in src examples/compare benches/micro tests/it tests/torture; do echo 'fn main() {}' >"$program/main.rs"; done \
     && cargo build --locked --release --bin leveret
 COPY src src
 # Cargo goes by times, and those of the sources may be older than the empty program's.
