@@ -50,9 +50,8 @@ pub(crate) fn run(extent: &Extent, bench: &Bench) -> Findings {
 
 fn find(extent: &Extent, measure: &(dyn Fn(Run) -> Outcome + Sync)) -> Findings {
     let mut samples = Samples::default();
-    let seconds = extent.seconds.unwrap_or(SECONDS);
     for round in 1..=extent.rounds {
-        let calm = |case| measure(calm(case, round, seconds));
+        let calm = |case| measure(calm(case, round));
         let crowd = |case| measure(crowd(case, round, extent.burst));
         samples.push(ALONE, CALM, calm("alone"));
         samples.push(ALONE, CROWD, crowd("alone"));
@@ -65,7 +64,7 @@ fn find(extent: &Extent, measure: &(dyn Fn(Run) -> Outcome + Sync)) -> Findings 
     }
     Findings {
         text: format!(
-            "The bridge `{CALM}` has {CALM_RATE} msg/s with delays of {CALM_DELAY}, for {seconds} s; the bridge `{CROWD}` has \
+            "The bridge `{CALM}` has {CALM_RATE} msg/s with delays of {CALM_DELAY}, for {SECONDS} s; the bridge `{CROWD}` has \
              {} messages that are due within one second, which are published, wait and leave in that time. Messages of \
              {SIZE} B, one Leveret, one worker.\n\n{}",
             grouped(extent.burst),
@@ -76,12 +75,12 @@ fn find(extent: &Extent, measure: &(dyn Fn(Run) -> Outcome + Sync)) -> Findings 
     }
 }
 
-fn calm(case: &str, round: usize, seconds: u64) -> Run {
+fn calm(case: &str, round: usize) -> Run {
     Run {
-        messages: CALM_RATE * seconds,
+        messages: CALM_RATE * SECONDS,
         rate: CALM_RATE,
         delay: CALM_DELAY.to_owned(),
-        lasts: Duration::from_secs(seconds),
+        lasts: Duration::from_secs(SECONDS),
         ..Run::new(format!("fairness-{case}-{CALM}-{round}"), "leveret")
     }
 }

@@ -49,8 +49,8 @@ struct Options {
     /// How often; `backlog`, `soak` and `idle` are measured once
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// How long each run of `rates`, `ceiling`, `workers`, `fairness` and `backlog` publishes, and `idle` looks on [default:
-    /// 60; of `ceiling` and `workers` 40, of `fairness` 45]
+    /// How long each run of `rates`, `ceiling`, `workers` and `backlog` publishes, and `idle` looks on [default: 60; of
+    /// `ceiling` and `workers` 40]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Where `ceiling` begins, in messages a second: to leave out what surely passes
