@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use leveret::bench::figure::{grouped, millis, rate, rounded};
+use leveret::bench::figure::{bytes, grouped, millis, rate};
+use leveret::bench::report::Report;
 
 use crate::experiment::{Extent, Findings};
 use crate::measuring::{Bench, Run, SIZE};
@@ -13,9 +14,13 @@ use crate::sidecar::Sidecar;
 
 const CALM: &str = "calm";
 const CROWD: &str = "crowd";
-/// Cases of the samples: each by itself, and both at once.
+/// Cases of the samples: each by itself, and both at once, with room in memory for some of the crowd or for all of it.
+const CASES: [(u64, &str); 3] = [(ALONE, "alone"), (TOGETHER, "together"), (ROOMY, "together, with room")];
 const ALONE: u64 = 1;
 const TOGETHER: u64 = 2;
+const ROOMY: u64 = 3;
+/// Room for all of the crowd, in MiB.
+const ROOM: u64 = 256;
 
 /// Messages a second of the calm bridge.
 const CALM_RATE: u64 = 100;
@@ -25,19 +30,12 @@ const CROWD_WAIT: u64 = 25;
 /// How long the calm bridge is published to: through all of the crowd's publishing, waiting and draining.
 const SECONDS: u64 = 45;
 
-const CONFIG: &str = "namespace: leveret-fairness
-bridges:
-  - name: calm
-    entry: { exchange: calm.delayed }
-    target: { exchange: \"\" }
-  - name: crowd
-    entry: { exchange: crowd.delayed }
-    target: { exchange: \"\" }
-";
-
 pub(crate) fn run(extent: &Extent, bench: &Bench) -> Findings {
-    let sidecar = Sidecar::start(bench, "fairness", CONFIG);
-    find(extent, &|run| {
+    let usual = Sidecar::start(bench, "fairness", &config("fairness", ""));
+    let roomy = format!("hold: {{ max_bytes: {ROOM}MiB }}\n");
+    let roomy = Sidecar::start(bench, "fairness-roomy", &config("fairness-roomy", &roomy));
+    find(extent, &|case, run| {
+        let sidecar = if case == ROOMY { &roomy } else { &usual };
         let sidecar = sidecar.as_ref().map_err(|error| format!("{error:#}"))?;
         bench.measure(&Run {
             config: Some(sidecar.config().to_owned()),
@@ -48,25 +46,36 @@ pub(crate) fn run(extent: &Extent, bench: &Bench) -> Findings {
     })
 }
 
-fn find(extent: &Extent, measure: &(dyn Fn(Run) -> Outcome + Sync)) -> Findings {
+fn config(namespace: &str, more: &str) -> String {
+    format!(
+        "namespace: leveret-{namespace}
+{more}bridges:
+  - name: {CALM}
+    entry: {{ exchange: {namespace}.{CALM} }}
+    target: {{ exchange: \"\" }}
+  - name: {CROWD}
+    entry: {{ exchange: {namespace}.{CROWD} }}
+    target: {{ exchange: \"\" }}
+"
+    )
+}
+
+fn find(extent: &Extent, measure: &(dyn Fn(u64, Run) -> Outcome + Sync)) -> Findings {
     let mut samples = Samples::default();
     for round in 1..=extent.rounds {
-        let calm = |case| measure(calm(case, round));
-        let crowd = |case| measure(crowd(case, round, extent.burst));
-        samples.push(ALONE, CALM, calm("alone"));
-        samples.push(ALONE, CROWD, crowd("alone"));
-        let (one, other) = thread::scope(|scope| {
-            let crowd = scope.spawn(|| crowd("together"));
-            (calm("together"), crowd.join().unwrap_or_else(|_| Err("it panicked".to_owned())))
-        });
-        samples.push(TOGETHER, CALM, one);
-        samples.push(TOGETHER, CROWD, other);
+        for (case, _) in CASES {
+            let calm = || measure(case, calm(case, round));
+            let crowd = || measure(case, crowd(case, round, extent.burst));
+            let (one, other) = if case == ALONE { (calm(), crowd()) } else { at_once(calm, crowd) };
+            samples.push(case, CALM, one);
+            samples.push(case, CROWD, other);
+        }
     }
     Findings {
         text: format!(
             "The bridge `{CALM}` has {CALM_RATE} msg/s with delays of {CALM_DELAY}, for {SECONDS} s; the bridge `{CROWD}` has \
              {} messages that are due within one second, which are published, wait and leave in that time. Messages of \
-             {SIZE} B, one Leveret, one worker.\n\n{}",
+             {SIZE} B, one Leveret, one worker; *with room* is with `hold.max_bytes: {ROOM}MiB`.\n\n{}",
             grouped(extent.burst),
             text(&samples)
         ),
@@ -75,7 +84,14 @@ fn find(extent: &Extent, measure: &(dyn Fn(Run) -> Outcome + Sync)) -> Findings 
     }
 }
 
-fn calm(case: &str, round: usize) -> Run {
+fn at_once(calm: impl FnOnce() -> Outcome, crowd: impl FnOnce() -> Outcome + Send) -> (Outcome, Outcome) {
+    thread::scope(|scope| {
+        let crowd = scope.spawn(crowd);
+        (calm(), crowd.join().unwrap_or_else(|_| Err("it panicked".to_owned())))
+    })
+}
+
+fn calm(case: u64, round: usize) -> Run {
     Run {
         messages: CALM_RATE * SECONDS,
         rate: CALM_RATE,
@@ -85,7 +101,7 @@ fn calm(case: &str, round: usize) -> Run {
     }
 }
 
-fn crowd(case: &str, round: usize, messages: u64) -> Run {
+fn crowd(case: u64, round: usize, messages: u64) -> Run {
     Run {
         messages,
         rate: 0,
@@ -104,7 +120,7 @@ fn text(samples: &Samples) -> String {
         |report| Some(report.lateness_ms?.max),
     ];
     let mut rows = Vec::new();
-    for (case, name) in [(ALONE, "alone"), (TOGETHER, "together")] {
+    for (case, name) in CASES {
         for bridge in [CALM, CROWD] {
             let mut row = vec![format!("{bridge}, {name}")];
             // How late a crowd is that is due at once says no more than how fast it leaves.
@@ -114,21 +130,18 @@ fn text(samples: &Samples) -> String {
                 }),
             );
             row.push(cell(samples.median(case, bridge, |report| Some(report.delivery_rate)), rate));
+            row.push(cell(samples.median(case, bridge, memory), |most| bytes(most as u64)));
             row.push(samples.remarks(case, bridge));
             rows.push(row);
         }
     }
-    let ratio = |bridge, metric| {
-        let figures = |case| samples.median(case, bridge, metric);
-        cell(figures(TOGETHER).zip(figures(ALONE)).map(|(both, alone)| both / alone), rounded)
-    };
-    format!(
-        "{}\nThe 99th percentile of `{CALM}` beside the crowd is {} times that alone; the crowd leaves at {} of its rate \
-         alone.\n",
-        table(&["bridge", "late: p50", "p99", "p99.9", "latest", "delivered", REMARKS], &rows),
-        ratio(CALM, p99_ms),
-        ratio(CROWD, |report| Some(report.delivery_rate))
-    )
+    let head = ["bridge", "late: p50", "p99", "p99.9", "latest", "delivered", "Leveret's memory", REMARKS];
+    table(&head, &rows)
+}
+
+/// The most memory that Leveret had.
+fn memory(report: &Report) -> Option<f64> {
+    Some(report.usage.leveret.as_ref()?.rss_bytes_peak as f64)
 }
 
 #[cfg(test)]
@@ -138,17 +151,18 @@ mod tests {
 
     #[test]
     fn what_happens_together_is_beside_what_happens_alone() {
-        let findings = find(&extent(&[], 1), &|run| {
-            let together = if run.name.contains("together") { 3.0 } else { 1.0 };
-            let mut report = report(&run, 10.0 * together);
-            report.delivery_rate = 900.0 / together;
+        let findings = find(&extent(&[], 1), &|case, run| {
+            let times = case as f64;
+            let mut report = report(&run, 10.0 * times);
+            report.delivery_rate = 900.0 / times;
             Ok(report)
         });
         for text in [
             "| calm, alone | 5.00 ms | 10.0 ms |",
-            "| calm, together | 15.0 ms | 30.0 ms |",
-            "| crowd, together | – | – | – | – | 300 msg/s |  |",
-            "`calm` beside the crowd is 3.00 times that alone; the crowd leaves at 0.333 of its rate",
+            "| calm, together | 10.0 ms | 20.0 ms |",
+            "| crowd, together | – | – | – | – | 450 msg/s |",
+            "| calm, together, with room | 15.0 ms | 30.0 ms |",
+            "| crowd, together, with room | – | – | – | – | 300 msg/s |",
         ] {
             assert!(findings.text.contains(text), "{text}\n{}", findings.text);
         }
@@ -156,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_told() {
-        let findings = find(&extent(&[], 1), &|_| Err("it does not start".into()));
+        let findings = find(&extent(&[], 1), &|_, _| Err("it does not start".into()));
         assert!(findings.text.contains("1 of 1 failed: it does not start"));
         assert_eq!(findings.broker, None);
     }

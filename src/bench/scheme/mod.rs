@@ -160,27 +160,23 @@ impl Stage {
 
     /// How to publish a message for that queue.
     pub(super) fn address(&self, queue: &str, delay: Duration) -> Address {
-        let plain = |exchange: &str, key: &str| Address {
-            exchange: exchange.to_owned(),
-            routing_key: key.to_owned(),
-            headers: FieldTable::default(),
-        };
-        let delayed = |exchange: &str| {
-            let mut address = plain(exchange, queue);
+        // Whatever carries it, the message is the same: one with the header that asks for the delay.
+        let to = |exchange: &str, key: &str| {
             let millis = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-            address.headers.insert(header::DELAY.into(), AMQPValue::LongLongInt(millis));
-            address
+            let mut headers = FieldTable::default();
+            headers.insert(header::DELAY.into(), AMQPValue::LongLongInt(millis));
+            Address { exchange: exchange.to_owned(), routing_key: key.to_owned(), headers }
         };
         match self.scheme {
-            Scheme::Direct => plain("", queue),
-            Scheme::Relay if queue == self.queue => plain("", &self.relayed),
-            Scheme::Relay => plain("", queue),
-            Scheme::Leveret => delayed(&self.bridge.entry),
+            Scheme::Direct => to("", queue),
+            Scheme::Relay if queue == self.queue => to("", &self.relayed),
+            Scheme::Relay => to("", queue),
+            Scheme::Leveret => to(&self.bridge.entry, queue),
             Scheme::Cascade => {
                 let (exchange, key) = self.cascade.route(queue, delay);
-                plain(&exchange, &key)
+                to(&exchange, &key)
             }
-            Scheme::Plugin => delayed(&self.delayed_exchange),
+            Scheme::Plugin => to(&self.delayed_exchange, queue),
         }
     }
 
