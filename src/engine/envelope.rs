@@ -1,8 +1,9 @@
-//! The envelope: how a closed bundle is published.
+//! The envelope: how a closed bundle is published, and what it tells when it is back.
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable};
 
+use crate::amqp::properties as amqp_properties;
 use crate::amqp::publisher::Outgoing;
 use crate::amqp::topology::Names;
 use crate::domain::bundle;
@@ -14,6 +15,8 @@ use crate::domain::packer::{Destination, Packed};
 use crate::domain::time::UnixMillis;
 
 const PERSISTENT: u8 = 2;
+/// Set by the broker on what it dead-letters.
+const DEATHS: &str = "x-death";
 
 /// Writes a closed bundle for its destination.
 ///
@@ -58,4 +61,13 @@ pub fn properties(messages: &[Message], now: UnixMillis) -> BasicProperties {
         .with_delivery_mode(PERSISTENT)
         .with_timestamp(now.0 / 1_000)
         .with_headers(headers)
+}
+
+/// Whether a bundle that came from the due queue has served the hop that it was sealed for. One that somebody took out of
+/// its level before the TTL was over, to move it to another broker, has not.
+///
+/// The broker dead-letters what has served its TTL, and says so. What was sealed for the due queue itself has no routing
+/// key, and no hop to serve.
+pub(super) fn has_served(routing_key: &str, properties: &BasicProperties) -> bool {
+    routing_key.is_empty() || amqp_properties::header(properties, DEATHS).is_some()
 }

@@ -16,6 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::clock;
 use super::consuming::Consuming;
+use super::envelope;
 use super::intake::{self, Refused};
 use super::receipt::Receipt;
 use crate::amqp::connection::SharedLink;
@@ -364,7 +365,11 @@ fn unpack(codec: &Codec, delivery: Delivery, settled: UnboundedSender<u64>) -> A
     let tag = delivery.delivery_tag;
     let body = Bytes::from(delivery.data);
     match codec.decode(body.clone()) {
-        Ok(messages) => {
+        Ok(mut messages) => {
+            // What is left was reckoned for the end of the hop. Where that was cut short, only the clock knows it.
+            if !envelope::has_served(delivery.routing_key.as_str(), &delivery.properties) {
+                messages.iter_mut().for_each(|message| message.left = Duration::MAX);
+            }
             let receipts = Receipt::split(tag, messages.len(), settled);
             Arrival::Bundle(messages.into_iter().zip(receipts).collect())
         }

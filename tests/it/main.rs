@@ -30,6 +30,7 @@ mod harness_on_brokers;
 mod ladder_change;
 mod least_privilege;
 mod lost_queues;
+mod moving;
 mod ordering;
 mod parked;
 mod policies;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         ladder_change::CASES,
         least_privilege::CASES,
         lost_queues::CASES,
+        moving::CASES,
         ordering::CASES,
         parked::CASES,
         policies::CASES,

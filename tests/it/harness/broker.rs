@@ -186,6 +186,11 @@ impl Broker {
         self.own().1.ctl(&["eval", &tell]);
     }
 
+    /// Enables a plugin that RabbitMQ comes with.
+    pub(crate) fn enable_plugin(&self, name: &str) {
+        self.own().1.enable_plugin(name);
+    }
+
     /// The directory of its node, with its logs.
     pub(crate) fn directory(&self) -> &std::path::Path {
         self.own().1.directory()

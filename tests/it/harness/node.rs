@@ -115,6 +115,11 @@ impl Node {
         self.script("ctl", arguments).unwrap()
     }
 
+    /// Enables a plugin that RabbitMQ comes with, which takes seconds.
+    pub(crate) fn enable_plugin(&self, name: &str) {
+        self.script("plugins", &["enable", name]).unwrap();
+    }
+
     /// Ends it for good, with its directory.
     pub(crate) fn dispose(&self) {
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
