@@ -13,6 +13,7 @@ mod publish;
 mod run;
 mod stack;
 mod status;
+mod topology;
 mod validate;
 
 use std::path::PathBuf;
@@ -70,6 +71,9 @@ enum Command {
     /// List, retry or discard messages that could not be delivered
     #[command(subcommand, after_help = parked::EXAMPLES)]
     Parked(parked::ParkedCommand),
+    /// Remove what an earlier configuration left in the broker
+    #[command(subcommand, after_help = topology::EXAMPLES)]
+    Topology(topology::TopologyCommand),
     /// Measure a broker: how late messages come, and what that costs, with Leveret and with other schemes
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::BenchArgs>),
@@ -121,6 +125,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Status(args) => status::run(&args),
         Command::Healthcheck(args) => healthcheck::run(&args),
         Command::Parked(command) => parked::run(command),
+        Command::Topology(command) => topology::run(&command),
         Command::Bench(args) => bench::run(&args),
         Command::BenchRelay(args) => bench::relay(&args),
     }

@@ -28,12 +28,6 @@ fn config(management_url: &str) -> String {
     )
 }
 
-/// The management API's URL as an operator writes it: credentials are those of AMQP.
-fn plain_url(broker: &Broker) -> String {
-    let url = broker.management().url();
-    format!("http://{}", url.rsplit_once('@').map_or(url, |(_, host)| host))
-}
-
 /// A policy on one queue alone.
 fn set(vhost: &Vhost, queue: &str, definition: &Value) {
     let pattern = format!("^{}$", queue.replace('.', "\\."));
@@ -64,8 +58,11 @@ async fn a_start_is_refused_for_each_policy_that_breaks_a_queue(broker: &Broker)
         for queue in QUEUES {
             set(&vhost, queue, &definition);
         }
-        let log =
-            Setup::new(&vhost.uri()).config(&config(&plain_url(broker))).spawn().expect_exit(CONFLICT).await;
+        let log = Setup::new(&vhost.uri())
+            .config(&config(&broker.management().plain_url()))
+            .spawn()
+            .expect_exit(CONFLICT)
+            .await;
         for (index, queue) in QUEUES.iter().enumerate() {
             let line = log.lines().any(|line| {
                 let named = [&format!("policy \"{}\"", policy_of(queue)), &format!("queue \"{queue}\"")];
@@ -82,7 +79,7 @@ async fn a_harmless_policy_refuses_nothing(broker: &Broker) {
     // Written for other queues, it takes Leveret's too.
     vhost.set_policy("everything", ".*", "queues", &json!({ "overflow": "reject-publish" }));
     vhost.set_policy("levels", "^leveret\\.level\\.", "queues", &json!({ "message-ttl": 60_000 }));
-    let leveret = Leveret::start(&vhost.uri(), &config(&plain_url(broker))).await;
+    let leveret = Leveret::start(&vhost.uri(), &config(&broker.management().plain_url())).await;
     assert_eq!(leveret.metrics().sum("leveret_policy_conflicts", &[]), 0.0);
     assert!(leveret.log().contains("no policy interferes"), "{}", leveret.log());
     delivers(&vhost).await;
@@ -90,7 +87,7 @@ async fn a_harmless_policy_refuses_nothing(broker: &Broker) {
 
 async fn a_policy_is_noticed_while_running(broker: &Broker) {
     let vhost = broker.create_vhost();
-    let mut leveret = Leveret::start(&vhost.uri(), &config(&plain_url(broker))).await;
+    let mut leveret = Leveret::start(&vhost.uri(), &config(&broker.management().plain_url())).await;
     assert_eq!(leveret.metrics().sum("leveret_policy_conflicts", &[]), 0.0);
     set(&vhost, "leveret.due", &json!({ "message-ttl": 3_600_000 }));
     wait_for_metric(&leveret, "leveret_policy_conflicts", &[], 1.0).await;
@@ -125,7 +122,7 @@ async fn an_audit_that_fails_forbids_nothing(broker: &Broker) {
     drop(leveret);
 
     // Nor must an answer that is no, and the password stays unsaid.
-    let wrong = config(&plain_url(broker))
+    let wrong = config(&broker.management().plain_url())
         .replace("interval: 1s", "interval: 1s, username: guest, password: not-the-passw0rd");
     let leveret = Leveret::start(&vhost.uri(), &wrong).await;
     wait_for_warnings(&leveret, 2).await;

@@ -29,6 +29,11 @@ impl Management {
         &self.url
     }
 
+    /// The same as an operator writes it: credentials are those of AMQP.
+    pub(crate) fn plain_url(&self) -> String {
+        format!("http://{}", self.url.rsplit_once('@').map_or(self.url.as_str(), |(_, host)| host))
+    }
+
     /// The broker's version, `4.3.6`.
     pub(crate) fn version(&self) -> Result<String, String> {
         let (status, overview) = self.try_call("GET", "/overview", None)?;
