@@ -35,6 +35,7 @@ mod ordering;
 mod parked;
 mod policies;
 mod silent_targets;
+mod tenants;
 mod unreadable_messages;
 mod workers;
 
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         parked::CASES,
         policies::CASES,
         silent_targets::CASES,
+        tenants::CASES,
         unreadable_messages::CASES,
         workers::CASES,
     ];
