@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
+use leveret::cli;
 use leveret::config::Config;
 use leveret::domain::park::Reason;
 use leveret::telemetry::metrics::catalogue;
@@ -144,6 +146,121 @@ fn the_tests_that_stand_for_promises_exist() {
         let source = read(&root().join(format!("tests/it/{module}.rs")));
         assert!(source.contains(&format!("async fn {test}(broker")), "there is no test {module}::{test}");
     }
+}
+
+/// The simple commands of a shell script, each as its words. Knows quotes, comments and continued lines; what redirects is
+/// taken for a command of its own.
+fn commands(script: &str) -> Vec<Vec<String>> {
+    let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
+    let mut quote = None;
+    let mut rest = script.chars().peekable();
+    while let Some(c) = rest.next() {
+        match (quote, c) {
+            (Some(mark), _) if c == mark => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '\\') if rest.next_if_eq(&'\n').is_some() => {}
+            (None, '#') if word.is_none() => while rest.next_if(|next| *next != '\n').is_some() {},
+            (None, ' ' | '\n' | '|' | '&' | ';' | '(' | ')' | '<' | '>' | '`') => {
+                words.extend(word.take());
+                if c != ' ' {
+                    commands.push(std::mem::take(&mut words));
+                }
+            }
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    commands.push(words);
+    commands.retain(|words| !words.is_empty());
+    commands
+}
+
+/// The words from Leveret's name on, where a command runs it: by itself, with variables set, or in a container.
+fn of_leveret(mut command: Vec<String>) -> Option<Vec<String>> {
+    let after_dashes = command.iter().position(|word| word == "--").map_or(0, |at| at + 1);
+    command.drain(..after_dashes);
+    let before =
+        |word: &String| word == "do" || word.split_once('=').is_some_and(|(name, _)| !name.contains('-'));
+    let named = command.iter().position(|word| !before(word))?;
+    command.drain(..named);
+    let program = command.first()?;
+    (program == "leveret" || program.ends_with("/leveret")).then_some(command)
+}
+
+/// What is wrong with a command line of Leveret's. One that is a `mention` in a sentence leaves out what is needed, and stands
+/// for values by words in capitals. What the shell puts in is not known here.
+fn misunderstood(words: &[String], mention: bool) -> Option<String> {
+    let error = cli::command().try_get_matches_from(words).err()?;
+    let capitals = |word: &String| word.chars().all(|c| c.is_ascii_uppercase());
+    let put_in = words.iter().any(|word| word.contains('$'));
+    let fine = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
+        ErrorKind::MissingRequiredArgument
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => mention,
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            put_in || mention && words.iter().any(capitals)
+        }
+        _ => false,
+    };
+    (!fine).then(|| format!("{words:?}: {error}"))
+}
+
+#[test]
+fn command_lines_that_are_shown_are_understood() {
+    let mut count = 0;
+    let mut check = |source: &str, script: &str, mention: bool| {
+        for words in commands(script).into_iter().filter_map(of_leveret) {
+            if let Some(problem) = misunderstood(&words, mention) {
+                panic!("{source}: {problem}");
+            }
+            count += 1;
+        }
+    };
+    for page in pages() {
+        let (source, text) = (page.display().to_string(), read(&page));
+        for block in blocks(&text, "sh") {
+            check(&source, &block, false);
+        }
+        let prose: Vec<_> = text.split("```").step_by(2).collect();
+        for code in prose.iter().flat_map(|prose| prose.split('`').skip(1).step_by(2)) {
+            if code.starts_with("leveret ") && !code.contains(['\n', '…']) {
+                check(&source, code, true);
+            }
+        }
+    }
+    let mut commands = vec![cli::command()];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().cloned());
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in help.replace("\\\n", "").lines().filter(|line| line.starts_with("  leveret ")) {
+            let line = line.trim();
+            check(command.get_name(), line.split_once("   ").map_or(line, |(line, _)| line), false);
+        }
+    }
+    assert!(count > 60, "only {count} command lines found");
+}
+
+#[test]
+fn a_command_line_is_found_wherever_it_stands() {
+    let found = |script: &str| commands(script).into_iter().filter_map(of_leveret).collect::<Vec<_>>();
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        found("A='b c' target/release/leveret run # leveret no\nkubectl exec x -- leveret status | jq"),
+        [words("target/release/leveret run"), words("leveret status")]
+    );
+    assert_eq!(
+        found("leveret a \\\n  'b c' > file && leveret d"),
+        [vec!["leveret".to_owned(), "a".into(), "b c".into()], words("leveret d")]
+    );
+    assert!(found("helm install delays charts/leveret --wait").is_empty());
+    assert!(misunderstood(&words("leveret parked retry --reson unroutable"), true).is_some());
+    assert!(misunderstood(&words("leveret parkd list"), true).is_some());
+    assert!(misunderstood(&words("leveret parked retry"), false).is_some());
+    assert!(misunderstood(&words("leveret parked retry --reason REASON"), true).is_none());
 }
 
 /// The targets of a page's links.

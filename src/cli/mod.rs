@@ -19,7 +19,7 @@ mod validate;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use self::exit::Outcome;
 use crate::config::{self, Config, ConfigErrors};
@@ -102,6 +102,12 @@ impl ConfigArgs {
     }
 }
 
+/// The command line, for those who only want to know what is in it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the command line and returns the process's exit code.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -133,8 +139,6 @@ fn dispatch(command: Command) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
