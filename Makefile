@@ -76,7 +76,7 @@ bench-micro: ## Measure the pieces by themselves: time and allocations.
 	scripts/setup-toolchain
 	$(CARGO) bench --locked --bench micro
 
-ci: ## Everything that CI runs, on both RabbitMQs.
+ci: ## Everything that CI runs: lints, the chart, the tests on both RabbitMQs.
 	.ci/run
 
 clean: ## Remove what was built here; the cache of brokers stays.
