@@ -7,7 +7,8 @@ mod connection;
 mod exporter;
 mod share;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Label};
@@ -65,6 +66,8 @@ pub struct Metrics {
     steps_back: Counter,
     steps_forward: Counter,
     last_step: Gauge,
+    /// Queues whose oldest age was known once.
+    aged: Mutex<HashSet<String>>,
 }
 
 impl Metrics {
@@ -102,6 +105,7 @@ impl Metrics {
             steps_back: steps("back"),
             steps_forward: steps("forward"),
             last_step: gauge(&catalogue::CLOCK_LAST_STEP, &[]),
+            aged: Mutex::default(),
         }
     }
 
@@ -159,13 +163,22 @@ impl Metrics {
     }
 
     /// The broker says how much is ready in one of Leveret's queues, and how old its head is where it knows.
-    /// Registered when first known: an unknown depth is absent, not zero.
+    /// Registered when first known: an unknown depth is absent, not zero. An age that is known no longer must not stay:
+    /// it is zero where the queue is empty, else not a number.
     pub fn queue_observed(&self, role: QueueRole, queue: &str, ready: u64, oldest_age: Option<Duration>) {
         let labels = &[("kind", role.as_str()), ("queue", queue)];
         gauge(&catalogue::QUEUE_READY, labels).set(ready as f64);
-        if let Some(age) = oldest_age {
-            gauge(&catalogue::QUEUE_OLDEST_AGE, labels).set(age.as_secs_f64());
-        }
+        let mut aged = self.aged.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = match oldest_age {
+            Some(age) => {
+                aged.insert(queue.to_owned());
+                age.as_secs_f64()
+            }
+            None if !aged.contains(queue) => return,
+            None if ready == 0 => 0.0,
+            None => f64::NAN,
+        };
+        gauge(&catalogue::QUEUE_OLDEST_AGE, labels).set(age);
     }
 }
 
@@ -305,6 +318,24 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn an_age_that_is_known_no_longer_does_not_stay() {
+        let text = rendered(|metrics| {
+            let observed = |queue, ready, age: Option<u64>| {
+                metrics.queue_observed(QueueRole::Due, queue, ready, age.map(Duration::from_secs));
+            };
+            observed("emptied", 1, Some(9));
+            observed("emptied", 0, None);
+            observed("unsure", 1, Some(9));
+            observed("unsure", 1, None);
+            observed("silent", 1, None);
+        });
+        let ages: Vec<_> = text.lines().filter(|line| line.starts_with("leveret_queue_oldest")).collect();
+        let series = |queue| format!("leveret_queue_oldest_age_seconds{{kind=\"due\",queue=\"{queue}\"}}");
+        let expected = [format!("{} 0", series("emptied")), format!("{} NaN", series("unsure"))];
+        assert_eq!(BTreeSet::from_iter(ages), expected.iter().map(String::as_str).collect());
     }
 
     #[test]
