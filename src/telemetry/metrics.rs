@@ -309,6 +309,8 @@ mod tests {
             "leveret_level_messages_total{level=\"1s\"} 7",
             "leveret_level_bundle_bytes_total{level=\"due\"} 100",
             "leveret_bundle_messages_count 2",
+            "leveret_bundle_bytes_bucket{le=\"1024\"} 2",
+            "leveret_bundle_bytes_sum 800",
             "leveret_held_bytes 512",
             "leveret_unsettled_deliveries{source=\"due\"} 4",
             "leveret_connection_up{role=\"publish\"} 1",

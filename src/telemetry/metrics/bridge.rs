@@ -94,6 +94,7 @@ pub struct LevelMetrics {
     bundles: Counter,
     bytes: Counter,
     bundle_messages: Histogram,
+    bundle_bytes: Histogram,
 }
 
 impl LevelMetrics {
@@ -106,6 +107,7 @@ impl LevelMetrics {
             bundles: counter(&catalogue::LEVEL_BUNDLES, labels),
             bytes: counter(&catalogue::LEVEL_BYTES, labels),
             bundle_messages: histogram(&catalogue::BUNDLE_MESSAGES, &[]),
+            bundle_bytes: histogram(&catalogue::BUNDLE_BYTES, &[]),
         }
     }
 
@@ -122,5 +124,6 @@ impl LevelMetrics {
         self.messages.increment(u64::try_from(messages).unwrap_or(u64::MAX));
         self.bytes.increment(u64::try_from(bytes).unwrap_or(u64::MAX));
         self.bundle_messages.record(messages as f64);
+        self.bundle_bytes.record(bytes as f64);
     }
 }

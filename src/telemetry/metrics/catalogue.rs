@@ -73,6 +73,29 @@ const HOPS_BUCKETS: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.
 
 const BUNDLE_BUCKETS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0];
 
+const MIB: f64 = 1_048_576.0;
+
+/// Coarse below the size to which bundles are filled; finer near the sizes that brokers refuse (16 and 128 MiB unless configured)
+/// and near three quarters of them, from which on there is an alert.
+const BUNDLE_BYTES_BUCKETS: &[f64] = &[
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    MIB,
+    4.0 * MIB,
+    8.0 * MIB,
+    12.0 * MIB,
+    16.0 * MIB,
+    24.0 * MIB,
+    32.0 * MIB,
+    48.0 * MIB,
+    64.0 * MIB,
+    96.0 * MIB,
+    128.0 * MIB,
+];
+
 const CONFIRM_BUCKETS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 
 /// Defines a constant for each metric and lists them all, so that none can be missing from the list.
@@ -117,6 +140,8 @@ catalogue! {
         "Bytes of the bundles published to the level.";
     BUNDLE_MESSAGES = "leveret_bundle_messages", Histogram(BUNDLE_BUCKETS), Count, [],
         "Messages in each bundle published.";
+    BUNDLE_BYTES = "leveret_bundle_bytes", Histogram(BUNDLE_BYTES_BUCKETS), Bytes, [],
+        "Bytes of each bundle published; the broker refuses what is larger than its max_message_size.";
     UNREADABLE = "leveret_bundles_unreadable_total", Counter, Count, [],
         "Envelopes parked whole because this version could not read them.";
 
