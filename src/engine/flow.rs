@@ -222,6 +222,7 @@ impl Flow {
         self.packer.close_due(now.mono, &mut self.closed);
         self.publish_closed(now);
         self.setting.held.set(self.hold.len(), self.held_bytes);
+        self.setting.held.set_due(self.turns.len());
     }
 
     fn arrive(&mut self, arrival: Arrival, now: Now) {

@@ -49,6 +49,11 @@ impl Turns {
         Some(next)
     }
 
+    /// Messages under way or waiting for their turn.
+    pub(super) fn len(&self) -> usize {
+        self.waiting + self.bridges.values().map(|turn| turn.under_way).sum::<usize>()
+    }
+
     /// Whether no message waits for its turn.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0

@@ -36,10 +36,11 @@ pub enum Published {
     Parked,
 }
 
-/// One flow's share in what waits in memory.
+/// One flow's share in what waits in memory, and in what is due.
 pub struct HeldMetrics {
     messages: Share,
     bytes: Share,
+    due: Share,
 }
 
 impl HeldMetrics {
@@ -47,6 +48,11 @@ impl HeldMetrics {
     pub fn set(&self, messages: usize, bytes: usize) {
         self.messages.set(messages);
         self.bytes.set(bytes);
+    }
+
+    /// So many messages are due now, under way to their targets or waiting for their turn.
+    pub fn set_due(&self, messages: usize) {
+        self.due.set(messages);
     }
 }
 
@@ -57,6 +63,7 @@ pub struct Metrics {
     unreadable: Counter,
     held_messages: Gauge,
     held_bytes: Gauge,
+    due_messages: Gauge,
     unsettled_due: Gauge,
     confirm_bundle: Histogram,
     confirm_deliver: Histogram,
@@ -96,6 +103,7 @@ impl Metrics {
             unreadable: counter(&catalogue::UNREADABLE, &[]),
             held_messages: gauge(&catalogue::HELD_MESSAGES, &[]),
             held_bytes: gauge(&catalogue::HELD_BYTES, &[]),
+            due_messages: gauge(&catalogue::DUE_MESSAGES, &[]),
             unsettled_due: gauge(&catalogue::UNSETTLED, &[("source", "due")]),
             confirm_bundle: confirm("bundle"),
             confirm_deliver: confirm("deliver"),
@@ -127,10 +135,14 @@ impl Metrics {
         self.unknown_bridge.parked(Reason::UnreadableBundle, detail);
     }
 
-    /// One more flow's share in what waits in memory.
+    /// One more flow's share in what waits in memory, and in what is due.
     #[must_use]
     pub fn held(&self) -> HeldMetrics {
-        HeldMetrics { messages: Share::of(&self.held_messages), bytes: Share::of(&self.held_bytes) }
+        HeldMetrics {
+            messages: Share::of(&self.held_messages),
+            bytes: Share::of(&self.held_bytes),
+            due: Share::of(&self.due_messages),
+        }
     }
 
     /// One consumer's share in the deliveries from the due queue that are unacknowledged.
@@ -247,6 +259,7 @@ mod tests {
         metrics.unreadable_bundle("bad magic");
         let held = metrics.held();
         held.set(2, 512);
+        held.set_due(3);
         for published in [Published::Bundle, Published::Delivery, Published::Parked] {
             metrics.confirmed(published, Duration::from_millis(2));
         }
@@ -312,6 +325,7 @@ mod tests {
             "leveret_bundle_bytes_bucket{le=\"1024\"} 2",
             "leveret_bundle_bytes_sum 800",
             "leveret_held_bytes 512",
+            "leveret_due_messages 3",
             "leveret_unsettled_deliveries{source=\"due\"} 4",
             "leveret_connection_up{role=\"publish\"} 1",
             "leveret_clock_steps_total{direction=\"back\"} 1",

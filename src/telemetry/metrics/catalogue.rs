@@ -149,6 +149,8 @@ catalogue! {
         "Messages waiting in memory for the last stretch of their delay.";
     HELD_BYTES = "leveret_held_bytes", Gauge, Bytes, [],
         "Bytes of the messages waiting in memory.";
+    DUE_MESSAGES = "leveret_due_messages", Gauge, Count, [],
+        "Messages whose moment has come, and that no target has confirmed yet.";
     UNSETTLED = "leveret_unsettled_deliveries", Gauge, Count, ["source"],
         "Deliveries taken from the broker and not yet acknowledged.";
     CONFIRM = "leveret_publish_confirm_seconds", Histogram(CONFIRM_BUCKETS), Seconds, ["kind"],
