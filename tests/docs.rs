@@ -100,15 +100,18 @@ fn the_readme_lists_every_metric() {
 }
 
 #[test]
-fn alerts_and_runbooks_name_metrics_that_exist() {
+fn alerts_dashboard_and_runbooks_name_metrics_that_exist() {
     let known: BTreeSet<_> = catalogue().iter().map(|metric| metric.name).collect();
     let alerts = root().join("charts/leveret/files/alerts.yaml");
     let mut found = BTreeSet::new();
-    for file in [vec![alerts], files("docs/runbooks", "md")].concat() {
+    let dashboards = files("charts/leveret/files/dashboards", "json");
+    assert!(!dashboards.is_empty(), "no dashboard");
+    for file in [vec![alerts], dashboards, files("docs/runbooks", "md")].concat() {
         let text = read(&file);
         for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             if word.starts_with("leveret_") || word.starts_with("process_") {
-                let name = word.strip_suffix("_bucket").unwrap_or(word);
+                let parts = ["_bucket", "_sum", "_count"];
+                let name = parts.iter().find_map(|part| word.strip_suffix(part)).unwrap_or(word);
                 assert!(known.contains(name), "{}: no metric {word}", file.display());
                 found.insert(name.to_owned());
             }

@@ -1,9 +1,7 @@
 """The alerts fire when they should and only then, and each has a page that says what to do."""
 
 import json
-import os
 import re
-import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -11,24 +9,10 @@ from pathlib import Path
 import yaml
 
 import chart
+from alerts import VALUES, groups, promtool, rules
 
 RUNBOOKS = chart.ROOT / "docs/runbooks"
 SECTIONS = ["## Meaning", "## Impact", "## Look at", "## Do"]
-VALUES = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}
-
-
-def groups(values):
-    """The groups of rules that the chart makes."""
-    objects = chart.documents(chart.succeeded(chart.of_values(values)))
-    return chart.find(objects, "PrometheusRule")["spec"]["groups"]
-
-
-def rules(values=VALUES):
-    return groups(values)[0]["rules"]
-
-
-def promtool(*arguments):
-    return subprocess.run([os.environ["PROMTOOL"], *map(str, arguments)], capture_output=True, text=True)
 
 
 class Alerts(unittest.TestCase):
