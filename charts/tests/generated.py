@@ -1,4 +1,5 @@
-"""What is written by machine in the chart: parts of the README, and the schema of `config`. Run, it writes them."""
+"""What is written by machine: parts of the chart's README, the schema of `config`, and the alerts for deploy/compose.yaml. Run, it
+writes them."""
 
 import json
 import os
@@ -8,10 +9,12 @@ from dataclasses import dataclass
 
 import yaml
 
+import alerts
 import chart
 
 README = chart.CHART / "README.md"
 SCHEMA = chart.CHART / "values.schema.json"
+RULES = chart.ROOT / "deploy/alerts.yaml"
 
 
 @dataclass
@@ -115,6 +118,14 @@ def schema():
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
+def rules():
+    """The chart's alerts as Prometheus reads them from a file, for the job of deploy/prometheus.yaml."""
+    groups = alerts.groups({"fullnameOverride": "leveret", "prometheusRule": {"enabled": True, "selector": 'job="leveret"'}})
+    text = yaml.dump({"groups": groups}, Dumper=Plain, sort_keys=False, width=1000)
+    return f"# The alerts of the Helm chart, for prometheus.yaml. Written by scripts/test-chart --update.\n{text}"
+
+
 if __name__ == "__main__":
+    RULES.write_text(rules())
     SCHEMA.write_text(schema())
     README.write_text(readme())

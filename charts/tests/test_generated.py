@@ -1,4 +1,4 @@
-"""What is generated is current: the README's table and its plain YAML, and the schema of `config`."""
+"""What is generated is current: the README's table and its plain YAML, the schema of `config`, the alerts in deploy."""
 
 import json
 import unittest
@@ -17,6 +17,9 @@ class Generated(unittest.TestCase):
 
     def test_the_schema_is_current(self):
         self.assertEqual(generated.SCHEMA.read_text(), generated.schema(), STALE)
+
+    def test_the_alerts_without_a_chart_are_current(self):
+        self.assertEqual(generated.RULES.read_text(), generated.rules(), STALE)
 
     def test_every_value_is_documented(self):
         silent = [row.path for row in generated.values() if not row.text]
