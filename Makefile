@@ -13,7 +13,7 @@ LEVERET_TORTURE_MINUTES ?= 60
 LEVERET_BENCH_BROKER ?= installed
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench bench-micro test test-chart test-image torture lint ci clean setup-test
+.PHONY: help build demo bench bench-micro test test-chart test-monitoring test-image torture lint ci clean setup-test
 
 help: ## Show this help.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -60,6 +60,17 @@ test-chart: ## Test the Helm chart and its alerts, with the real tools and witho
 	scripts/setup-toolchain
 	$(CARGO) build --locked
 	scripts/test-chart
+
+test-monitoring: ## Test dashboard and alerts with a real Prometheus, on private brokers, while things break.
+	scripts/setup-toolchain
+ifneq ($(findstring installed,$(LEVERET_TEST_BROKERS)),)
+	scripts/setup-broker
+endif
+ifneq ($(findstring rabbitmq-4,$(LEVERET_TEST_BROKERS)),)
+	scripts/setup-rabbitmq-4
+endif
+	$(CARGO) build --locked
+	scripts/test-monitoring
 
 test-image: ## Build the image on a base of Debian's packages, and run it as Kubernetes would; needs root.
 	scripts/setup-toolchain
