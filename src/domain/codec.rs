@@ -12,6 +12,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::get_frame_content_size;
 
 use super::bundle::{self, BundleError};
 use super::message::Message;
@@ -22,8 +23,9 @@ const ENCRYPTED: u8 = 2;
 /// Fast, and close to what the slower levels reach on text.
 const ZSTD_LEVEL: i32 = 1;
 
-/// More than any broker takes as one message, even before compression: content beyond it is not Leveret's.
-const MAX_CONTENT: usize = 1 << 30;
+/// Larger content is stored as it is. So what claims to be larger once it is decompressed is not Leveret's, and whoever
+/// publishes a few bytes that would fill the memory gains nothing.
+const MAX_COMPRESSED_CONTENT: usize = 64 << 20;
 
 /// What encryption adds to the content: the key's id, the nonce and the tag.
 const ENCRYPTION: usize = 4 + NONCE_LEN + 16;
@@ -167,9 +169,13 @@ fn encrypt(
     Ok(())
 }
 
-/// The content compressed; `None` where that makes it no smaller.
+/// The content compressed; `None` where that makes it no smaller, or it is too large for that.
 fn compress(messages: &[Message]) -> Option<Vec<u8>> {
-    let mut content = BytesMut::with_capacity(bundle::content_len(messages));
+    let length = bundle::content_len(messages);
+    if length > MAX_COMPRESSED_CONTENT {
+        return None;
+    }
+    let mut content = BytesMut::with_capacity(length);
     bundle::put_content(&mut content, messages);
     let compressed = COMPRESSOR.with_borrow_mut(|compressor| match compressor {
         Ok(compressor) => compressor.compress(&content).ok(),
@@ -179,7 +185,12 @@ fn compress(messages: &[Message]) -> Option<Vec<u8>> {
 }
 
 fn decompress(content: &[u8]) -> Result<Bytes, BundleError> {
-    let plain = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(content, MAX_CONTENT));
+    // What Leveret compresses says how large it was: nothing is reserved for what does not, or is too large.
+    let length =
+        get_frame_content_size(content).ok().flatten().and_then(|length| usize::try_from(length).ok());
+    let length =
+        length.filter(|length| *length <= MAX_COMPRESSED_CONTENT).ok_or(BundleError::Decompression)?;
+    let plain = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(content, length));
     plain.map(Bytes::from).map_err(|_| BundleError::Decompression)
 }
 
@@ -191,6 +202,7 @@ thread_local! {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::time::Duration;
 
     use proptest::collection::vec;
@@ -296,6 +308,25 @@ mod tests {
         let messages: Vec<_> = (0..100).map(|n| message(body(n).into_bytes())).collect();
         let (plain, small) = (bundle::encode(&messages), Codec::new(true, vec![]).encode(&messages).unwrap());
         assert!(small.len() * 3 < plain.len(), "{} of {}", small.len(), plain.len());
+    }
+
+    #[test]
+    fn content_that_would_fill_the_memory_is_neither_written_nor_read() {
+        let codec = Codec::new(true, vec![]);
+        let large = [message(vec![0; MAX_COMPRESSED_CONTENT])];
+        let stored = codec.encode(&large).unwrap();
+        assert!(stored.len() > MAX_COMPRESSED_CONTENT);
+        assert_eq!(codec.decode(stored), Ok(large.to_vec()));
+        let bomb = |length: usize| zstd::bulk::compress(&vec![0; length], ZSTD_LEVEL).unwrap();
+        let read = |content: &[u8]| codec.decode(frame(COMPRESSED, content));
+        assert_eq!(read(&bomb(MAX_COMPRESSED_CONTENT + 1)), Err(BundleError::Decompression));
+        // As large as may be, it is read, and found to be no messages.
+        assert_eq!(read(&bomb(MAX_COMPRESSED_CONTENT)), Err(BundleError::Empty));
+        // One that does not say how large it is, as a stream may, and two in a row that say it of themselves alone.
+        let mut stream = zstd::stream::Encoder::new(Vec::new(), ZSTD_LEVEL).unwrap();
+        stream.write_all(&[0; 100]).and_then(|()| stream.flush()).unwrap();
+        assert_eq!(read(&stream.finish().unwrap()), Err(BundleError::Decompression));
+        assert_eq!(read(&bomb(100).repeat(2)), Err(BundleError::Decompression));
     }
 
     #[test]
