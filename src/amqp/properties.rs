@@ -5,7 +5,7 @@ use lapin::BasicProperties;
 use lapin::protocol::basic::{gen_properties, parse_properties};
 use lapin::types::{AMQPValue, FieldTable};
 
-use crate::domain::header::HeaderValue;
+use crate::domain::header::{self, HeaderValue};
 
 /// Few properties take more when they are encoded.
 const USUAL_BYTES: usize = 512;
@@ -95,6 +95,27 @@ fn text_or_binary(bytes: &[u8]) -> HeaderValue {
     std::str::from_utf8(bytes).map_or(HeaderValue::Other("binary"), |text| HeaderValue::Text(text.to_owned()))
 }
 
+/// Whether RabbitMQ takes the headers, from anybody and to anywhere. It has no number that is not finite: at one in a
+/// publish it closes the whole connection. And copies must be an array. So no application can have published what fails
+/// here, but who may write to Leveret's own queues can.
+#[must_use]
+pub fn are_for_rabbitmq(properties: &BasicProperties) -> bool {
+    let is_array = |value: &AMQPValue| matches!(value, AMQPValue::FieldArray(_));
+    let copies = [header::CC, header::BCC].map(|name| self::header(properties, name));
+    properties.headers().as_ref().is_none_or(|table| table.inner().values().all(is_finite))
+        && copies.into_iter().flatten().all(is_array)
+}
+
+fn is_finite(value: &AMQPValue) -> bool {
+    match value {
+        AMQPValue::Float(number) => number.is_finite(),
+        AMQPValue::Double(number) => number.is_finite(),
+        AMQPValue::FieldArray(values) => values.as_slice().iter().all(is_finite),
+        AMQPValue::FieldTable(table) => table.inner().values().all(is_finite),
+        _ => true,
+    }
+}
+
 /// Changes the headers of `properties`. A table that ends up empty is left out, unless there was one before.
 #[must_use]
 pub fn with_headers(
@@ -180,6 +201,36 @@ mod tests {
         let decoded = decode(&encode(&properties)).unwrap();
         let Some(AMQPValue::Double(back)) = header(&decoded, "n") else { panic!("not a double") };
         assert_eq!(back.to_bits(), nan.to_bits());
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_found_at_any_depth() {
+        let array = |value| AMQPValue::FieldArray(vec![AMQPValue::Void, value].into());
+        let table = |value| {
+            let mut table = FieldTable::default();
+            table.insert("n".into(), value);
+            table
+        };
+        let fit = |value: AMQPValue| are_for_rabbitmq(&BasicProperties::default().with_headers(table(value)));
+        assert!(are_for_rabbitmq(&BasicProperties::default()));
+        assert!(fit(AMQPValue::Double(f64::MAX)) && fit(array(AMQPValue::Float(f32::MIN))));
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(!fit(AMQPValue::Double(bad)) && !fit(AMQPValue::Float(bad as f32)));
+            assert!(!fit(array(AMQPValue::FieldTable(table(AMQPValue::Double(bad))))));
+        }
+    }
+
+    #[test]
+    fn copies_are_an_array() {
+        for name in ["CC", "BCC"] {
+            let fit = |value| {
+                let mut table = FieldTable::default();
+                table.insert(name.into(), value);
+                are_for_rabbitmq(&BasicProperties::default().with_headers(table))
+            };
+            assert!(fit(AMQPValue::FieldArray(FieldArray::default())));
+            assert!(!fit(AMQPValue::LongString("key".into())) && !fit(AMQPValue::Void));
+        }
     }
 
     #[test]

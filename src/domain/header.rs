@@ -12,6 +12,8 @@ pub const OPT_DELIVERY_TIME: &str = "x-opt-delivery-time";
 pub const DELAY_EXCHANGE: &str = "x-delay-exchange";
 /// Routing keys by which RabbitMQ routes a copy each; an array of texts.
 pub const CC: &str = "CC";
+/// The same; the broker takes it off before anybody sees the message.
+pub const BCC: &str = "BCC";
 /// Names the message for a later cancel or replace.
 pub const DELAY_KEY: &str = "x-delay-key";
 /// Set by RabbitMQ's timestamp interceptor: when the broker took the message, Unix milliseconds.

@@ -51,6 +51,11 @@ pub fn dress(
             "its properties are not AMQP properties".to_owned(),
         ));
     };
+    if !properties::are_for_rabbitmq(&props) {
+        let detail = "RabbitMQ takes no number in headers that is not finite, and no CC that is not an array"
+            .to_owned();
+        return Err(undeliverable(Reason::Refused, detail));
+    }
     let exchange = target(&props, bridge)?;
     let routing_key = message.routing_key.as_str().to_owned();
     check_loop(&exchange, &routing_key, copies(&props), around)?;
@@ -89,11 +94,12 @@ fn target(props: &BasicProperties, bridge: &BridgeConfig) -> Result<String, Unde
 
 /// The routing keys of the copies that the broker will make.
 fn copies(props: &BasicProperties) -> impl Iterator<Item = &str> {
-    let keys = match properties::header(props, header::CC) {
+    // No broker delivers a BCC: it can only have been forged.
+    let keys = [header::CC, header::BCC].map(|name| match properties::header(props, name) {
         Some(AMQPValue::FieldArray(keys)) => keys.as_slice(),
         _ => &[],
-    };
-    keys.iter().filter_map(properties::text)
+    });
+    keys.into_iter().flatten().filter_map(properties::text)
 }
 
 /// A target that leads back into Leveret would turn the message round for ever.
@@ -321,14 +327,23 @@ mod tests {
     }
 
     #[test]
+    fn what_would_end_the_connection_is_not_published() {
+        let refused = dressed(&headers(vec![("n", AMQPValue::Double(f64::NAN))])).unwrap_err();
+        assert_eq!(refused.reason, Reason::Refused);
+        assert!(refused.detail.contains("not finite"), "{}", refused.detail);
+    }
+
+    #[test]
     fn copies_to_own_queues_are_a_loop() {
-        let copied = |key: &str| {
-            let keys = vec![text("elsewhere"), text(key)];
-            dressed(&headers(vec![(header::CC, AMQPValue::FieldArray(FieldArray::from(keys)))]))
-        };
-        assert!(copied("leverets").is_ok());
-        let looping = copied("leveret.ingress.default").unwrap_err();
-        assert_eq!(looping.reason, Reason::TargetLoops);
-        assert!(looping.detail.contains("leveret.ingress.default"), "{}", looping.detail);
+        for name in [header::CC, header::BCC] {
+            let copied = |key: &str| {
+                let keys = vec![text("elsewhere"), text(key)];
+                dressed(&headers(vec![(name, AMQPValue::FieldArray(FieldArray::from(keys)))]))
+            };
+            assert!(copied("leverets").is_ok());
+            let looping = copied("leveret.ingress.default").unwrap_err();
+            assert_eq!(looping.reason, Reason::TargetLoops);
+            assert!(looping.detail.contains("leveret.ingress.default"), "{}", looping.detail);
+        }
     }
 }

@@ -37,7 +37,9 @@ pub struct Cause {
 pub fn park(message: &Message, cause: &Cause, parked: &str, now: UnixMillis, frame_max: usize) -> Outgoing {
     let whole = properties::decode(&message.properties).map(|props| set_aside(&props, message, cause, now));
     let (properties, body) = match whole {
-        Some(props) if fits(&props, frame_max) => (props, message.body.clone()),
+        Some(props) if fits(&props, frame_max) && properties::are_for_rabbitmq(&props) => {
+            (props, message.body.clone())
+        }
         // Properties that leave no room for the reason, or that cannot be read: the message goes in as a bundle.
         _ => (bundled(headers(message, cause, now)), bundle::encode(std::slice::from_ref(message))),
     };
