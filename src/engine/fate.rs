@@ -212,7 +212,9 @@ impl Flow {
     /// Tries again: soon from memory, then from a level, and no longer than `give_up_after`.
     fn try_again(&mut self, mut part: Part, exchange: &str, what: &str, now: Now) {
         let message = &mut part.message;
-        let since = *message.refused_since.get_or_insert(now.wall);
+        // A moment that is still to come, by a clock that was set back or a forged bundle, would allow tries for ever.
+        let since = message.refused_since.map_or(now.wall, |since| since.min(now.wall));
+        message.refused_since = Some(since);
         let refused_for = now.wall.saturating_since(since);
         self.setting.metrics.bridge(message.bridge.as_str()).retried(&message.id.to_string());
         if refused_for >= self.setting.delivery.give_up_after {
