@@ -246,7 +246,7 @@ fn arguments(
             }
         }
         QueueRole::Ingress | QueueRole::Due => {
-            // Leveret rejects nothing: this catches what the broker itself would otherwise drop.
+            // This catches what the broker itself would otherwise drop, and what Leveret can park in no other way.
             arguments.push(("x-dead-letter-exchange", Argument::Text(names.parked())));
             if config.ordering == Ordering::Single {
                 arguments.push(("x-single-active-consumer", Argument::Flag(true)));

@@ -40,6 +40,13 @@ impl Settlement {
         }
     }
 
+    /// A delivery was rejected: the broker counts it no more, and there is nothing to acknowledge.
+    pub fn rejected(&mut self, tag: u64) {
+        if let Some(size) = self.unsettled.remove(&tag) {
+            self.bytes -= size;
+        }
+    }
+
     /// Takes the acknowledgements that are due: those in order at once; one that waits behind an unsettled
     /// delivery after `patience`, since that one may still settle and make it part of a `multiple`.
     pub fn take_acks(&mut self, now: Instant, patience: Duration) -> Vec<Ack> {
@@ -95,6 +102,22 @@ mod tests {
 
     fn ack(tag: u64, multiple: bool) -> Ack {
         Ack { tag, multiple }
+    }
+
+    #[test]
+    fn what_is_rejected_is_not_acknowledged_and_holds_up_nothing() {
+        let now = Instant::now();
+        let mut settlement = Settlement::default();
+        (1..=3).for_each(|tag| settlement.delivered(tag, 10));
+        [1, 3].into_iter().for_each(|tag| settlement.settled(tag, now));
+        assert_eq!(settlement.take_acks(now, PATIENCE), [ack(1, true)]);
+        settlement.rejected(2);
+        assert_eq!((settlement.unsettled(), settlement.unsettled_bytes()), (0, 0));
+        assert_eq!(settlement.take_acks(now, PATIENCE), [ack(3, true)]);
+        settlement.delivered(4, 10);
+        settlement.rejected(4);
+        assert_eq!(settlement.take_acks(now, PATIENCE), []);
+        assert!(!settlement.owes() && settlement.unacknowledged() == 0);
     }
 
     #[test]

@@ -128,11 +128,15 @@ impl Flow {
         let Job { outgoing, token: Token::Parked { receipt, bridge, cause }, .. } = job else {
             return Ok(());
         };
+        let count = |cause: &Cause| {
+            // Whatever came as an unreadable bundle is counted already.
+            if cause.reason != Reason::UnreadableBundle {
+                self.setting.metrics.bridge(&bridge).parked(cause.reason, &cause.detail);
+            }
+        };
         match fate {
             Fate::Confirmed => {
-                if cause.reason != Reason::UnreadableBundle {
-                    self.setting.metrics.bridge(&bridge).parked(cause.reason, &cause.detail);
-                }
+                count(&cause);
                 receipt.settle();
             }
             Fate::Nacked => {
@@ -140,14 +144,16 @@ impl Flow {
                 self.hold.push(now.mono + OWN_PAUSE, Held::Again(Box::new((lane, job))));
             }
             Fate::Refused(failure @ Failure::Channel { code: 406, .. }) => {
-                // It stays where it was: unsettled, so that the broker keeps it.
+                // Dead-lettering knows no such limit, and what stayed unsettled would take its queue's memory for ever.
+                count(&cause);
                 error!(
                     bridge,
                     reason = %cause.reason,
                     error = %failure,
-                    "the broker refuses a message for the parked queue: it stays unacknowledged in the queue that it \
-                     came from; raise the broker's limit that the error names, and restart"
+                    "the broker refuses a message for the parked queue: letting the broker itself move there what \
+                     brought it, which is a whole bundle where it waited; raise the limit that the error names, then retry"
                 );
+                receipt.reject();
             }
             Fate::Returned(answer) => return Err(lost_queue(&outgoing.exchange, &answer)),
             Fate::Refused(failure) => return Err(lost_queue(&outgoing.exchange, &failure.to_string())),

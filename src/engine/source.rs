@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::options::{
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions,
+};
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel, Consumer};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -18,7 +20,7 @@ use super::clock;
 use super::consuming::Consuming;
 use super::envelope;
 use super::intake::{self, Refused};
-use super::receipt::Receipt;
+use super::receipt::{Receipt, Settled};
 use crate::amqp::connection::SharedLink;
 use crate::amqp::failure::Failure;
 use crate::amqp::topology::Topology;
@@ -110,14 +112,14 @@ struct State {
     settlement: Settlement,
     prefetch: Prefetch,
     subscriptions: u64,
-    settled: UnboundedSender<u64>,
-    settlements: UnboundedReceiver<u64>,
+    settled: UnboundedSender<Settled>,
+    settlements: UnboundedReceiver<Settled>,
     ack_at: Option<Instant>,
 }
 
 /// What wakes a source apart from deliveries.
 enum Wake {
-    Settled(Vec<u64>),
+    Settled(Vec<Settled>),
     Acknowledge,
 }
 
@@ -322,25 +324,37 @@ impl State {
 
     /// Waits for settled deliveries, or for the moment to acknowledge them. Cancel-safe.
     async fn wake(&mut self) -> Wake {
-        let mut tags = Vec::new();
+        let mut settled = Vec::new();
         tokio::select! {
             // This end holds a sender, so the channel never closes.
-            _ = self.settlements.recv_many(&mut tags, 1_024) => Wake::Settled(tags),
+            _ = self.settlements.recv_many(&mut settled, 1_024) => Wake::Settled(settled),
             () = wait_until(self.ack_at) => Wake::Acknowledge,
         }
     }
 
     async fn woken(&mut self, wake: Wake) -> Result<(), Failure> {
         match wake {
-            Wake::Settled(tags) => {
+            Wake::Settled(settled) => {
                 let now = Instant::now();
-                tags.into_iter().for_each(|tag| self.settlement.settled(tag, now));
+                for settled in settled {
+                    self.take_in(settled, now).await?;
+                }
                 let at = now + GATHER;
                 self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
                 Ok(())
             }
             Wake::Acknowledge => self.acknowledge(OUT_OF_ORDER).await,
         }
+    }
+
+    async fn take_in(&mut self, Settled { tag, rejected }: Settled, now: Instant) -> Result<(), Failure> {
+        if rejected {
+            self.channel.basic_reject(tag, BasicRejectOptions { requeue: false }).await?;
+            self.settlement.rejected(tag);
+        } else {
+            self.settlement.settled(tag, now);
+        }
+        Ok(())
     }
 
     async fn acknowledge(&mut self, patience: Duration) -> Result<(), Failure> {
@@ -354,14 +368,14 @@ impl State {
     }
 
     async fn acknowledge_all(&mut self) -> Result<(), Failure> {
-        while let Ok(tag) = self.settlements.try_recv() {
-            self.settlement.settled(tag, Instant::now());
+        while let Ok(settled) = self.settlements.try_recv() {
+            self.take_in(settled, Instant::now()).await?;
         }
         self.acknowledge(Duration::ZERO).await
     }
 }
 
-fn unpack(codec: &Codec, delivery: Delivery, settled: UnboundedSender<u64>) -> Arrival {
+fn unpack(codec: &Codec, delivery: Delivery, settled: UnboundedSender<Settled>) -> Arrival {
     let tag = delivery.delivery_tag;
     let body = Bytes::from(delivery.data);
     match codec.decode(body.clone()) {
