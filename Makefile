@@ -9,11 +9,14 @@ export LEVERET_TEST_BROKERS
 LEVERET_TORTURE_BROKERS ?= rabbitmq-4
 LEVERET_TORTURE_MINUTES ?= 60
 
+# For how many seconds `make fuzz` searches with each target.
+FUZZ_SECONDS ?= 20
+
 # On which RabbitMQ `make bench` measures: installed or rabbitmq-4.
 LEVERET_BENCH_BROKER ?= installed
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench bench-micro test test-chart test-monitoring test-image torture lint ci clean setup-test
+.PHONY: help build demo bench bench-micro test test-chart test-monitoring test-image torture fuzz lint ci clean setup-test
 
 help: ## Show this help.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,6 +45,10 @@ torture: ## Break everything that can break for an hour, on a cluster, and tell 
 	$(MAKE) setup-test LEVERET_TEST_BROKERS=$(LEVERET_TORTURE_BROKERS)
 	LEVERET_TEST_BROKERS=$(LEVERET_TORTURE_BROKERS) LEVERET_TORTURE_MINUTES=$(LEVERET_TORTURE_MINUTES) \
 		$(CARGO) test --locked --release --test torture -- nothing_is_lost
+
+fuzz: ## Search for bytes from outside that break what reads them, FUZZ_SECONDS for each target.
+	scripts/setup-toolchain
+	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
 
 # An external broker, given by its URI, needs no RabbitMQ here.
 setup-test:

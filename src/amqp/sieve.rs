@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use lapin::protocol::basic::{AMQPMethod, Ack, Get, Nack, Publish};
 use lapin::protocol::{AMQPClass, parse_class};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::properties;
 use super::publisher::Outgoing;
@@ -55,6 +56,12 @@ impl Sieve {
     /// Where no endpoint can be connected to.
     pub async fn open(config: &AmqpConfig) -> Result<Self, WireError> {
         Ok(Self { wire: Wire::open(config, "rescue").await? })
+    }
+
+    /// A sieve over a stream on which the connection is open already: for tests that play the broker.
+    #[doc(hidden)]
+    pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self { wire: Wire::over(Box::new(stream)) }
     }
 
     /// Largest frame that both sides accept, in bytes.

@@ -84,7 +84,7 @@ impl Frame {
     }
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
@@ -127,14 +127,18 @@ impl Wire {
         Err(ConnectError::Unreachable(failures).into())
     }
 
+    /// A connection on which no hands are shaken yet.
+    pub(super) fn over(stream: Box<dyn Stream>) -> Self {
+        Self { stream: BufReader::new(stream), frame_max: 0, server: String::new() }
+    }
+
     async fn open_to(config: &AmqpConfig, endpoint: &Endpoint, name: &str) -> Result<Self, WireError> {
         let tls = if endpoint.tls { tls_config(&config.tls) } else { Ok(OwnedTLSConfig::default()) };
         let tls = tls.map_err(ConnectError::Configuration)?;
         let runtime = lapin::runtime::default_runtime().map_err(io::Error::other)?;
         let uri = uri(endpoint, config.heartbeat);
         let stream = uri.connect_with_config_async(tls.as_ref(), &runtime).await?;
-        let stream: Box<dyn Stream> = Box::new(stream.compat());
-        let mut wire = Self { stream: BufReader::new(stream), frame_max: 0, server: String::new() };
+        let mut wire = Self::over(Box::new(stream.compat()));
         wire.shake_hands(endpoint, name).await?;
         Ok(wire)
     }
