@@ -27,6 +27,7 @@ mod fidelity;
 mod graceful_stop;
 mod harness;
 mod harness_on_brokers;
+mod hostile;
 mod ladder_change;
 mod least_privilege;
 mod lost_queues;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         workers::CASES,
     ];
     modules.extend(fidelity::CASES);
+    modules.extend(hostile::CASES);
     // Only debug builds have the points.
     if cfg!(debug_assertions) {
         modules.push(crash_points::CASES);

@@ -3,13 +3,13 @@
 mod bundles;
 mod due_times;
 mod exchanges;
-mod expected;
+pub(crate) mod expected;
 mod invalid_delays;
 mod limits;
 mod properties;
 mod redelivery;
 mod republish;
-mod scene;
+pub(crate) mod scene;
 mod users;
 
 use crate::harness::runner::Case;
