@@ -142,12 +142,18 @@ fn what_the_readme_shows_of_clients_is_in_their_examples() {
 
 #[test]
 fn the_tests_that_stand_for_promises_exist() {
-    let page = read(&root().join("docs/reliability.md"));
-    let named: Vec<_> = page.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
-    assert!(named.len() > 20, "only {} tests found", named.len());
-    for (module, test) in named {
-        let source = read(&root().join(format!("tests/it/{module}.rs")));
-        assert!(source.contains(&format!("async fn {test}(broker")), "there is no test {module}::{test}");
+    for (page, least) in [("reliability", 20), ("bad-input", 20), ("policies", 5)] {
+        let page = read(&root().join(format!("docs/{page}.md")));
+        let code = page.split('`').skip(1).step_by(2);
+        let named: Vec<_> = code.filter_map(|code| code.rsplit_once("::")).collect();
+        assert!(named.len() >= least, "only {} tests found", named.len());
+        for (module, test) in named {
+            let path = format!("tests/it/{}.rs", module.replace("::", "/"));
+            assert!(
+                read(&root().join(path)).contains(&format!("async fn {test}(broker")),
+                "there is no test {module}::{test}"
+            );
+        }
     }
 }
 

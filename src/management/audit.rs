@@ -13,6 +13,9 @@ use crate::domain::queue::QueueRole;
 /// The broker looks at consumer timeouts about once a minute, and Leveret settles well within that.
 const SHORTEST_CONSUMER_TIMEOUT_MS: u64 = 60_000;
 
+/// What a lost consumer had taken comes back after a minute at most where no policy says otherwise.
+const LATEST_RETURN_MS: u64 = 60_000;
+
 /// One key of a policy that would break a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
@@ -81,6 +84,8 @@ fn consequence(queue: &QueueInfo, role: QueueRole, key: &str, value: &Value) -> 
         "dead-letter-exchange" => dead_letter_exchange(queue, role),
         "delivery-limit" => delivery_limit(queue, role, value),
         "consumer-timeout" => consumer_timeout(role, value),
+        "consumer-disconnected-timeout" => consumer_disconnected_timeout(queue, role, value),
+        "delayed-retry-min" => delayed_retry(queue, role, value),
         // Harmless:
         // - `dead-letter-strategy`: the argument wins on a quorum level, and a classic queue has no strategy. On the
         //   other queues either strategy brings the message to the parked queue.
@@ -88,7 +93,7 @@ fn consequence(queue: &QueueInfo, role: QueueRole, key: &str, value: &Value) -> 
         //   an ingress message was published with stays in its `x-death`.
         // - `queue-mode`, `queue-version`, `max-in-memory-*`, `ha-*`, `*-locator`, `*-group-size`: where and how the
         //   broker keeps messages, not for how long.
-        // - `delayed-retry-*` (4.3): delays only what comes back after a crash, and loses nothing.
+        // - `delayed-retry-type` and `delayed-retry-max` (4.3): without a long minimum, what comes back comes soon.
         // - Whatever a later broker adds: refusing to start on an unknown key would make every upgrade an outage.
         _ => None,
     }
@@ -196,6 +201,35 @@ fn consumer_timeout(role: QueueRole, value: &Value) -> Option<&'static str> {
     )
 }
 
+/// Of a consumer whose node is lost.
+fn consumer_disconnected_timeout(queue: &QueueInfo, role: QueueRole, value: &Value) -> Option<&'static str> {
+    let consumed = matches!(role, QueueRole::Ingress | QueueRole::Due);
+    (consumed && is_quorum(queue) && comes_back_late(value)).then_some(
+        "messages that were in flight when a node of the broker was lost would come that much later",
+    )
+}
+
+/// Where the broker returns messages only after a while: after crashes, or whenever they are given back.
+fn delayed_retry(queue: &QueueInfo, role: QueueRole, value: &Value) -> Option<&'static str> {
+    let kind = queue.effective_policy_definition.as_ref().and_then(|policy| policy.get("delayed-retry-type"));
+    let is_on = kind.is_some_and(|kind| kind != "disabled");
+    if !is_on || !is_quorum(queue) || !comes_back_late(value) {
+        return None;
+    }
+    match role {
+        // Levels have no consumer, and dead-lettering returns nothing.
+        QueueRole::Level => None,
+        QueueRole::Ingress | QueueRole::Due => {
+            Some("messages that were in flight at a crash or a lost connection would come that much later")
+        }
+        QueueRole::Parked => Some("parked messages that were looked at would be out of sight for that long"),
+    }
+}
+
+fn comes_back_late(value: &Value) -> bool {
+    value.as_u64().is_none_or(|millis| millis > LATEST_RETURN_MS)
+}
+
 /// Whether publishers to the full queue are told so. Of policy and argument, the policy wins on a quorum queue and the
 /// argument on a classic one. `reject-publish-dlx` tells them too, but parks the message besides.
 fn refuses_publishes(queue: &QueueInfo) -> bool {
@@ -276,6 +310,12 @@ mod tests {
             (json!({"delivery-limit": -1}), &[], &[]),
             (json!({"consumer-timeout": 59_999}), &[Ingress, Due], &[Ingress, Due]),
             (json!({"consumer-timeout": 1_800_000}), &[], &[]),
+            (json!({"consumer-disconnected-timeout": 60_001}), &[Ingress, Due], &[]),
+            (json!({"consumer-disconnected-timeout": 60_000}), &[], &[]),
+            (json!({"delayed-retry-type": "all", "delayed-retry-min": 60_001}), &[Ingress, Due, Parked], &[]),
+            (json!({"delayed-retry-type": "all", "delayed-retry-min": 60_000}), &[], &[]),
+            (json!({"delayed-retry-type": "disabled", "delayed-retry-min": 3_600_000}), &[], &[]),
+            (json!({"delayed-retry-min": 3_600_000}), &[], &[]),
             (json!({"queue-mode": "lazy", "queue-version": 2, "ha-mode": "all"}), &[], &[]),
             (json!({"max-in-memory-length": 0, "queue-leader-locator": "balanced"}), &[], &[]),
             (json!({}), &[], &[]),

@@ -35,6 +35,7 @@ mod moving;
 mod ordering;
 mod parked;
 mod policies;
+mod policy_effects;
 mod silent_targets;
 mod tenants;
 mod unreadable_messages;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         ordering::CASES,
         parked::CASES,
         policies::CASES,
+        policy_effects::CASES,
         silent_targets::CASES,
         tenants::CASES,
         unreadable_messages::CASES,

@@ -1,8 +1,10 @@
 //! Policies that would break Leveret's queues: found out before work begins, and while it goes on.
 
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::harness::broker::Broker;
 use crate::harness::client::Client;
@@ -13,8 +15,8 @@ use crate::harness::runner::{Case, cases};
 use crate::harness::vhost::Vhost;
 
 pub(crate) const CASES: &[Case] = cases![
-    shared: a_start_is_refused_for_each_policy_that_breaks_a_queue, a_harmless_policy_refuses_nothing,
-        a_policy_is_noticed_while_running, an_audit_that_fails_forbids_nothing
+    shared: every_key_is_judged_before_work_begins, every_key_is_noticed_while_running,
+        a_harmless_policy_refuses_nothing, a_policy_is_noticed_while_running, an_audit_that_fails_forbids_nothing
 ];
 
 /// The exit code for a configuration that contradicts the broker.
@@ -30,47 +32,152 @@ fn config(management_url: &str) -> String {
 
 /// A policy on one queue alone.
 fn set(vhost: &Vhost, queue: &str, definition: &Value) {
-    let pattern = format!("^{}$", queue.replace('.', "\\."));
-    vhost.set_policy(&policy_of(queue), &pattern, "queues", definition);
+    vhost.set_policy(&policy_of(queue), &pattern(queue), "queues", definition);
+}
+
+fn pattern(queue: &str) -> String {
+    format!("^{}$", queue.replace('.', "\\."))
 }
 
 fn policy_of(queue: &str) -> String {
     format!("careless-{}", queue.rsplit('.').next().unwrap())
 }
 
-async fn a_start_is_refused_for_each_policy_that_breaks_a_queue(broker: &Broker) {
-    // For each policy the queues that it breaks, of those above.
-    let all: &[usize] = &[0, 1, 2, 3];
-    let mut breaking = vec![
-        ("message-ttl", json!({ "message-ttl": 500 }), all),
-        ("expires", json!({ "expires": 3_600_000 }), all),
-        ("max-length", json!({ "max-length": 1000 }), all),
-        ("max-length-bytes", json!({ "max-length-bytes": 1_000_000 }), all),
-        ("overflow", json!({ "overflow": "drop-head" }), &all[..1]),
-        ("delivery-limit", json!({ "delivery-limit": 5 }), &all[1..]),
-    ];
-    if broker.version() >= (4, 3) {
-        breaking.push(("consumer-timeout", json!({ "consumer-timeout": 30_000 }), &all[1..3]));
+/// A key of a policy.
+struct Key {
+    name: &'static str,
+    value: Value,
+    /// The places in [`QUEUES`] of the quorum queues that it breaks, and of the classic ones. `None` where RabbitMQ does not
+    /// put a policy with this key on queues of that type at all.
+    breaks: [Option<&'static [usize]>; 2],
+    /// The versions of RabbitMQ that know it.
+    versions: RangeInclusive<(u32, u32)>,
+    /// The first version that takes it from an operator policy, if one does.
+    operator: Option<(u32, u32)>,
+}
+
+const LEVEL: Option<&[usize]> = Some(&[0]);
+const CONSUMED: Option<&[usize]> = Some(&[1, 2]);
+const NOT_LEVEL: Option<&[usize]> = Some(&[1, 2, 3]);
+const ALL: Option<&[usize]> = Some(&[0, 1, 2, 3]);
+const NO_QUEUE: Option<&[usize]> = Some(&[]);
+const FIRST: (u32, u32) = (0, 0);
+const LAST: (u32, u32) = (u32::MAX, 0);
+
+/// Every key that acts on quorum or classic queues of RabbitMQ 3.10 to 4.3.
+fn keys() -> Vec<Key> {
+    let key = |name, value, breaks, operator| Key { name, value, breaks, versions: FIRST..=LAST, operator };
+    let since = |version, key: Key| Key { versions: version..=LAST, ..key };
+    let until = |version, key: Key| Key { versions: FIRST..=version, ..key };
+    let (any, newer) = (Some(FIRST), Some((4, 0)));
+    vec![
+        key("message-ttl", json!(500), [ALL, ALL], any),
+        key("expires", json!(3_600_000), [ALL, ALL], any),
+        key("max-length", json!(1_000), [ALL, ALL], any),
+        key("max-length-bytes", json!(1_000_000), [ALL, ALL], any),
+        key("overflow", json!("drop-head"), [LEVEL, NO_QUEUE], newer),
+        key("delivery-limit", json!(5), [NOT_LEVEL, None], any),
+        since((4, 3), key("consumer-timeout", json!(30_000), [CONSUMED, CONSUMED], None)),
+        since((4, 3), key("consumer-disconnected-timeout", json!(3_600_000), [CONSUMED, NO_QUEUE], None)),
+        since((4, 3), key("delayed-retry-type", json!("all"), [NO_QUEUE, NO_QUEUE], Some((4, 3)))),
+        since((4, 3), key("delayed-retry-min", json!(3_600_000), [NOT_LEVEL, NO_QUEUE], Some((4, 3)))),
+        since((4, 3), key("delayed-retry-max", json!(3_600_000), [NO_QUEUE, NO_QUEUE], Some((4, 3)))),
+        // The argument wins.
+        key("dead-letter-exchange", json!("elsewhere"), [NO_QUEUE, NO_QUEUE], None),
+        key("dead-letter-routing-key", json!("elsewhere"), [NO_QUEUE, NO_QUEUE], None),
+        key("dead-letter-strategy", json!("at-most-once"), [NO_QUEUE, None], None),
+        // Where and how messages are kept, not for how long.
+        key("max-in-memory-length", json!(0), [NO_QUEUE, None], any),
+        key("max-in-memory-bytes", json!(0), [NO_QUEUE, None], any),
+        key("queue-mode", json!("lazy"), [None, NO_QUEUE], None),
+        key("queue-version", json!(2), [NO_QUEUE, NO_QUEUE], newer),
+        key("queue-leader-locator", json!("balanced"), [NO_QUEUE, None], None),
+        since((4, 0), key("target-group-size", json!(1), [NO_QUEUE, None], Some((4, 0)))),
+        until((3, 13), key("ha-mode", json!("all"), [None, NO_QUEUE], None)),
+        // For exchanges, in a policy for everything.
+        key("alternate-exchange", json!("elsewhere"), [NO_QUEUE, NO_QUEUE], None),
+    ]
+}
+
+/// Who makes a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    User,
+    Operator,
+}
+
+/// One policy on each queue, with every key that the broker takes from that author for queues of the type.
+fn set_all(broker: &Broker, vhost: &Vhost, author: Author, queue_type: usize) -> Vec<Key> {
+    let keys: Vec<_> = keys()
+        .into_iter()
+        .filter(|key| key.breaks[queue_type].is_some() && key.versions.contains(&broker.version()))
+        .filter(|key| author == Author::User || key.operator.is_some_and(|since| broker.version() >= since))
+        .collect();
+    let definition: Map<_, _> = keys.iter().map(|key| (key.name.to_owned(), key.value.clone())).collect();
+    let definition = Value::Object(definition);
+    for queue in QUEUES {
+        match author {
+            Author::User => set(vhost, queue, &definition),
+            Author::Operator => {
+                let (name, pattern) = (policy_of(queue), pattern(queue));
+                let policy = json!({ "pattern": pattern, "definition": definition, "apply-to": "queues", "priority": 1 });
+                broker.management().put(&format!("/operator-policies/{}/{name}", vhost.name()), &policy);
+            }
+        }
     }
-    for (key, definition, broken) in breaking {
-        // A fresh one, since the management API tells of a policy that changed only seconds later.
+    keys
+}
+
+/// The conflicts that the log names, as key and place of the queue.
+fn named(log: &str, author: Author, keys: &[Key]) -> BTreeSet<(&'static str, usize)> {
+    let who = if author == Author::User { "policy" } else { "operator policy" };
+    let mut found = BTreeSet::new();
+    for line in log.lines().map(|line| line.replace("\\\"", "\"")) {
+        for key in keys {
+            for (index, queue) in QUEUES.iter().enumerate() {
+                let policy = format!("{who} \"{}\" sets {} to ", policy_of(queue), key.name);
+                if line.contains(&policy) && line.contains(&format!("on queue \"{queue}\":")) {
+                    found.insert((key.name, index));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn expected(keys: &[Key], queue_type: usize) -> BTreeSet<(&'static str, usize)> {
+    let broken = |key: &Key| key.breaks[queue_type].unwrap_or_default();
+    keys.iter().flat_map(|key| broken(key).iter().map(|queue| (key.name, *queue))).collect()
+}
+
+async fn every_key_is_judged_before_work_begins(broker: &Broker) {
+    for (queue_type, name) in ["quorum", "classic"].into_iter().enumerate() {
+        for author in [Author::User, Author::Operator] {
+            // A fresh one, since the management API tells of a policy that changed only seconds later.
+            let vhost = broker.create_vhost();
+            let keys = set_all(broker, &vhost, author, queue_type);
+            let config = format!("queue_type: {name}\n{}", config(&broker.management().plain_url()));
+            let log = Setup::new(&vhost.uri()).config(&config).spawn().expect_exit(CONFLICT).await;
+            assert_eq!(named(&log, author, &keys), expected(&keys, queue_type), "{name}, {author:?}:\n{log}");
+        }
+    }
+}
+
+async fn every_key_is_noticed_while_running(broker: &Broker) {
+    for author in [Author::User, Author::Operator] {
         let vhost = broker.create_vhost();
-        for queue in QUEUES {
-            set(&vhost, queue, &definition);
-        }
-        let log = Setup::new(&vhost.uri())
-            .config(&config(&broker.management().plain_url()))
-            .spawn()
-            .expect_exit(CONFLICT)
-            .await;
-        for (index, queue) in QUEUES.iter().enumerate() {
-            let line = log.lines().any(|line| {
-                let named = [&format!("policy \"{}\"", policy_of(queue)), &format!("queue \"{queue}\"")];
-                let said = line.replace("\\\"", "\"");
-                said.contains(&format!("sets {key} to")) && named.into_iter().all(|name| said.contains(name))
-            });
-            assert_eq!(line, broken.contains(&index), "{key} on {queue}:\n{log}");
-        }
+        let leveret = Leveret::start(&vhost.uri(), &config(&broker.management().plain_url())).await;
+        let keys = set_all(broker, &vhost, author, 0);
+        let expected = expected(&keys, 0);
+        eventually("each is named", LIMIT, async || {
+            (named(&leveret.log(), author, &keys) == expected).then_some(())
+        })
+        .await;
+        let count = expected.len() as f64;
+        eventually("each is counted", LIMIT, async || {
+            (leveret.metrics().sum("leveret_policy_conflicts", &[]) == count).then_some(())
+        })
+        .await;
     }
 }
 
