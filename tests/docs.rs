@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
+use leveret::amqp::permissions::Permissions;
 use leveret::cli;
 use leveret::config::Config;
 use leveret::domain::park::Reason;
@@ -125,6 +126,16 @@ fn the_readme_explains_every_reason() {
     let table = rows(&readme(), "| reason | what happened | what to do |");
     let found: Vec<_> = table.iter().map(|row| row.split('`').nth(1).unwrap_or_default()).collect();
     assert_eq!(found, Reason::ALL.map(Reason::as_str));
+}
+
+#[test]
+fn the_readme_tells_the_permissions_that_are_enough() {
+    let permissions = Permissions::least(&Config::default());
+    let shown = blocks(&readme(), "sh");
+    assert!(shown.contains(&permissions.to_string().trim_end().to_owned()), "{permissions}");
+    for topic in permissions.topics {
+        assert!(shown.contains(&topic.command().trim_end().to_owned()), "{topic:?}");
+    }
 }
 
 #[test]

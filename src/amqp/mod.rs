@@ -2,6 +2,7 @@
 
 pub mod connection;
 pub mod failure;
+pub mod permissions;
 pub mod properties;
 pub mod publisher;
 pub mod sieve;

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use super::ConfigArgs;
 use super::exit::{Exit, Outcome, Stop};
 use super::output::{print, print_json, table};
+use crate::amqp::permissions::{Permissions, TopicPermission};
 use crate::amqp::topology::{Names, Topology};
 use crate::config::{Config, json_schema};
 use crate::domain::duration::compact;
@@ -18,6 +19,7 @@ Examples:
   leveret print config                           the default configuration: a file to start from
   leveret print config --config leveret.yaml     with the environment's overrides; passwords are ***
   leveret print topology > topology.yaml         what `run` would declare in the broker
+  leveret print permissions                      the least that Leveret's user needs, as commands
   leveret print ladder                           levels, and how many hops usual delays take
   leveret print schema > leveret.schema.json     for editors";
 
@@ -43,6 +45,8 @@ enum What {
     Config(ConfigArgs),
     /// The exchanges, queues and bindings that `run` declares, as YAML
     Topology(ConfigArgs),
+    /// The permissions that Leveret's user needs in the virtual host, and no more, as commands of rabbitmqctl
+    Permissions(ConfigArgs),
     /// The levels as a table, and the hops that usual delays take
     Ladder(ConfigArgs),
     /// The JSON Schema of the configuration file
@@ -57,6 +61,7 @@ pub(super) fn run(args: &PrintArgs) -> Outcome {
             let topology = Topology::new(&config, &ladder);
             print(&serde_yaml::to_string(&topology).map_err(not_yaml)?)?;
         }
+        What::Permissions(args) => print(&permissions(&args.load()?))?,
         What::Ladder(args) => {
             let (config, ladder) = load(args)?;
             print(&describe(&ladder, &Names::new(&config.namespace)))?;
@@ -64,6 +69,17 @@ pub(super) fn run(args: &PrintArgs) -> Outcome {
         What::Schema => print_json(&json_schema())?,
     }
     Ok(Exit::Success)
+}
+
+/// Every value is a shell's word, so that the whole can be run as it is, with another user and virtual host.
+fn permissions(config: &Config) -> String {
+    let permissions = Permissions::least(config);
+    let mut text = permissions.to_string();
+    if !permissions.topics.is_empty() {
+        text.push_str("\n# Only where topic permissions are in use:\n");
+        text.extend(permissions.topics.iter().map(TopicPermission::command));
+    }
+    text
 }
 
 fn load(args: &ConfigArgs) -> Result<(Config, Ladder), Stop> {

@@ -8,7 +8,7 @@ use lapin::{BasicProperties, ExchangeKind};
 use crate::harness::broker::Broker;
 use crate::harness::client::{Client, table};
 use crate::harness::ledger::{Draft, Ledger, Load, declare_target};
-use crate::harness::leveret::Leveret;
+use crate::harness::leveret::Setup;
 use crate::harness::runner::{Case, cases};
 
 pub(crate) const CASES: &[Case] = cases![shared: ten_thousand_messages_on_three_bridges];
@@ -35,7 +35,7 @@ async fn ten_thousand_messages_on_three_bridges(broker: &Broker) {
     for key in ["mail.eu", "mail.us"] {
         client.bind("mail", "mail", key, FieldTable::default()).await;
     }
-    let leveret = Leveret::start(&vhost.uri(), BRIDGES).await;
+    let leveret = Setup::new(&vhost.uri()).config(BRIDGES).impersonator().start().await;
 
     let ledger = Ledger::open();
     let _collecting = ["task", "orders", "mail"].map(|queue| ledger.collect(&vhost.uri(), queue));

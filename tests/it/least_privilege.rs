@@ -1,7 +1,10 @@
-//! The permissions that Leveret's user needs, and no more: the patterns that the README tells.
+//! The permissions that Leveret's user needs, and no more. Every other test runs its sidecars with them as well; here is
+//! what takes two queue types, topic permissions, or fewer permissions.
 
 use lapin::ExchangeKind;
 use lapin::types::{AMQPValue, FieldTable};
+use leveret::amqp::permissions::Permissions;
+use leveret::config::Config;
 
 use crate::harness::broker::Broker;
 use crate::harness::cli::leveret as command;
@@ -15,16 +18,9 @@ use crate::harness::runner::{Case, cases};
 use crate::harness::vhost::Vhost;
 
 pub(crate) const CASES: &[Case] = cases![
-    shared: the_main_path_needs_no_more, each_part_of_the_patterns_is_needed, a_missing_permission_is_named
+    shared: the_main_path_needs_no_more, topic_permissions_need_no_more, each_part_of_the_patterns_is_needed,
+        a_missing_permission_is_named
 ];
-
-/// Own exchanges and queues, and entry exchanges, are declared.
-const CONFIGURE: &str = r"^(leveret\..*|orders\.delayed|delay)$";
-/// Queues are bound, bundles and parked messages are published, and so are deliveries to the targets. The default
-/// exchange is called `amq.default` here.
-const WRITE: &str = r"^(leveret\..*|orders|amq\.default)$";
-/// Queues are consumed, and entry exchanges are bound to.
-const READ: &str = r"^(leveret\..*|orders\.delayed|delay)$";
 
 const CONFIG: &str = "ladder: [125ms, 500ms]
 bridges:
@@ -34,6 +30,15 @@ bridges:
   - name: default
     entry: { exchange: delay }
 ";
+
+fn least() -> Permissions {
+    Permissions::least(&Config::from_yaml(CONFIG).unwrap())
+}
+
+/// In the order in which RabbitMQ takes them.
+fn patterns(Permissions { configure, write, read, .. }: &Permissions) -> [&str; 3] {
+    [configure, write, read]
+}
 
 async fn declare_targets(vhost: &Vhost) -> Client {
     let client = Client::connect(&vhost.uri()).await;
@@ -46,7 +51,7 @@ async fn declare_targets(vhost: &Vhost) -> Client {
 async fn the_main_path_needs_no_more(broker: &Broker) {
     let vhost = broker.create_vhost();
     let client = declare_targets(&vhost).await;
-    let user = vhost.add_user("sidecar", "", [CONFIGURE, WRITE, READ]);
+    let user = vhost.add_user("sidecar", "", patterns(&least()));
     let uri = user.uri(vhost.name());
     let mut inbox = client.consume("q").await;
     for queue_type in ["quorum", "classic"] {
@@ -81,19 +86,56 @@ async fn the_main_path_needs_no_more(broker: &Broker) {
     take_numbered(&mut inbox, 0..1).await;
 }
 
+async fn topic_permissions_need_no_more(broker: &Broker) {
+    let vhost = broker.create_vhost();
+    let client = declare_targets(&vhost).await;
+    // They are given for exchanges that exist.
+    drop(Leveret::start(&vhost.uri(), CONFIG).await);
+    let least = least();
+    let user = vhost.add_user("sidecar", "", patterns(&least));
+    for topic in &least.topics {
+        vhost.permit_topic(&user.user, &topic.exchange, topic.write, topic.read);
+    }
+    vhost.permit_topic(&user.user, "orders", "^bound$", "^$");
+    let uri = user.uri(vhost.name());
+    let leveret = Leveret::start(&uri, CONFIG).await;
+    let mut inbox = client.consume("q").await;
+    publish_numbered(&client, "orders.delayed", 700, 0..10, |_| "bound".to_owned()).await;
+    publish_numbered(&client, "delay", 50, 10..20, |_| "q".to_owned()).await;
+    take_numbered(&mut inbox, 0..20).await;
+    // They do count: what the target may not be sent is parked.
+    publish_numbered(&client, "orders.delayed", 100, 0..3, |_| "other".to_owned()).await;
+    take_parked(&mut client.consume("leveret.parked").await, "access-refused", 0..3).await;
+    drop(leveret);
+    // And what the entry exchange may not be bound by is told.
+    vhost.permit_topic(&user.user, "orders.delayed", "^$", "^$");
+    let leveret = Setup::new(&uri).config(CONFIG).spawn();
+    eventually("it is refused", LIMIT, async || {
+        let log = leveret.log();
+        let said = ["cannot declare", "ACCESS_REFUSED", "topic '#'", "orders.delayed"];
+        log.lines().any(|line| said.iter().all(|word| line.contains(word))).then_some(())
+    })
+    .await;
+}
+
 /// Without one part of a pattern, the start fails and says what is refused.
 async fn each_part_of_the_patterns_is_needed(broker: &Broker) {
     let vhost = broker.create_vhost();
     let _client = declare_targets(&vhost).await;
-    let without = |pattern: &str, part: &str| pattern.replacen(part, "nothing", 1);
+    let least = least();
+    let [configure, write, read] = patterns(&least);
+    let without = |pattern: &str, part: &str| {
+        assert!(pattern.contains(part), "{pattern} has no {part}");
+        pattern.replacen(part, "nothing", 1)
+    };
     let own = r"leveret\..*";
     let entry = r"orders\.delayed";
     let lacking = [
-        ("configure-own", [&without(CONFIGURE, own), WRITE, READ], "leveret.parked"),
-        ("configure-entry", [&without(CONFIGURE, entry), WRITE, READ], "orders.delayed"),
-        ("write-own", [CONFIGURE, &without(WRITE, own), READ], "leveret.parked"),
-        ("read-own", [CONFIGURE, WRITE, &without(READ, own)], "leveret.parked"),
-        ("read-entry", [CONFIGURE, WRITE, &without(READ, entry)], "orders.delayed"),
+        ("configure-own", [&without(configure, own), write, read], "leveret.parked"),
+        ("configure-entry", [&without(configure, entry), write, read], "orders.delayed"),
+        ("write-own", [configure, &without(write, own), read], "leveret.parked"),
+        ("read-own", [configure, write, &without(read, own)], "leveret.parked"),
+        ("read-entry", [configure, write, &without(read, entry)], "orders.delayed"),
     ];
     for (name, permissions, refused) in lacking {
         let user = vhost.add_user(name, "", permissions);
@@ -115,13 +157,14 @@ async fn a_missing_permission_is_named(broker: &Broker) {
     let vhost = broker.create_vhost();
     let client = declare_targets(&vhost).await;
     client.declare_queue("other", table([("x-queue-type", AMQPValue::LongString("classic".into()))])).await;
-    let user = vhost.add_user("sidecar", "", ["^$", WRITE, READ]);
+    let least = least();
+    let [_, write, read] = patterns(&least);
+    let user = vhost.add_user("sidecar", "", ["^$", write, read]);
     let mut leveret = Setup::new(&user.uri(vhost.name())).config(CONFIG).spawn();
     eventually("the log says what to do", LIMIT, async || {
         leveret.log().contains("give the user the permissions that the README lists").then_some(())
     })
     .await;
-    let permissions = serde_json::json!({ "configure": CONFIGURE, "write": WRITE, "read": READ });
-    broker.management().put(&format!("/permissions/{}/{}", vhost.name(), user.user), &permissions);
+    vhost.permit(&user.user, patterns(&least));
     leveret.wait_until_ready().await;
 }

@@ -52,7 +52,6 @@ pub(crate) struct Broker {
     management: Management,
     /// None where somebody else runs the broker.
     own: Option<(Installation, Node)>,
-    vhosts: AtomicU32,
 }
 
 impl Broker {
@@ -86,7 +85,7 @@ impl Broker {
         own: Option<(Installation, Node)>,
     ) -> Result<Self, String> {
         let version = major_and_minor(&management.version()?)?;
-        Ok(Self { version, address, management, own, vhosts: AtomicU32::new(0) })
+        Ok(Self { version, address, management, own })
     }
 
     /// Another node of the same installation, for this test alone: it may stop, kill and alarm it.
@@ -123,7 +122,9 @@ impl Broker {
 
     /// A fresh virtual host, deleted when it is dropped.
     pub(crate) fn create_vhost(&self) -> Vhost {
-        let number = self.vhosts.fetch_add(1, Ordering::Relaxed);
+        // No two of any brokers have the same name.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("test-{}-{number}", std::process::id());
         Vhost::create(&self.management, &self.address, name)
     }

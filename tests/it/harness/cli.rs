@@ -2,9 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use leveret::config::Config;
 use serde_json::Value;
 
-use super::blocking;
+use super::{blocking, users};
 
 /// How a command ended, and what it wrote.
 #[derive(Debug)]
@@ -15,12 +16,28 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+/// Commands that are an operator's, who has what the sidecar has; the others are an application's.
+const AS_SIDECAR: [&str; 2] = ["parked", "status"];
+
 /// Runs `leveret ARGUMENTS` against the virtual host at `uri`, with the default configuration, and waits for its end.
+/// An operator's command connects as the sidecar does, unless the URI names another than the broker's administrator.
 pub(crate) fn leveret(uri: &str, arguments: &[&str]) -> Ended {
+    leveret_in(uri, &[], arguments)
+}
+
+/// The same with these environment variables.
+pub(crate) fn leveret_in(uri: &str, environment: &[(&str, &str)], arguments: &[&str]) -> Ended {
+    let is_operators = arguments.first().is_some_and(|command| AS_SIDECAR.contains(command));
+    let uri = if is_operators { users::as_last_sidecar(uri, &Config::default()) } else { uri.to_owned() };
+    run(&[environment, &[("LEVERET_AMQP__URI", &uri)]].concat(), arguments)
+}
+
+/// Runs `leveret ARGUMENTS` with these environment variables, and waits for its end.
+pub(crate) fn run(environment: &[(&str, &str)], arguments: &[&str]) -> Ended {
     let output = blocking(|| {
         Command::new(env!("CARGO_BIN_EXE_leveret"))
             .args(arguments)
-            .env("LEVERET_AMQP__URI", uri)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .output()
     })

@@ -5,30 +5,51 @@ use std::net::TcpListener;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use leveret::config;
 use tempfile::TempDir;
 
 use super::metrics::Metrics;
-use super::{blocking, eventually, http};
+use super::{blocking, eventually, http, users};
 
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const EXIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// How to start a sidecar: what to connect to, and what else to configure.
 pub(crate) struct Setup {
-    uri: String,
+    uri: Option<String>,
     yaml: Option<String>,
     environment: Vec<(String, String)>,
+    as_administrator: bool,
+    impersonator: bool,
 }
 
 impl Setup {
-    /// Against the virtual host at `uri`, with the defaults and no file.
+    /// Against the virtual host at `uri`, with the defaults and no file; as a user with no more than the permissions
+    /// that it needs, unless the URI names another than the broker's administrator.
     pub(crate) fn new(uri: &str) -> Self {
-        Self { uri: uri.to_owned(), yaml: None, environment: Vec::new() }
+        Self { uri: Some(uri.to_owned()), ..Self::of_file() }
+    }
+
+    /// Against what its configuration file names.
+    pub(crate) fn of_file() -> Self {
+        Self { uri: None, yaml: None, environment: Vec::new(), as_administrator: false, impersonator: false }
+    }
+
+    /// As the user that the URI names, whoever it is.
+    pub(crate) fn as_administrator(mut self) -> Self {
+        self.as_administrator = true;
+        self
     }
 
     /// With this configuration file. The URI and the admin listener come from the environment, which goes before it.
     pub(crate) fn config(mut self, yaml: &str) -> Self {
         self.yaml = Some(yaml.to_owned());
+        self
+    }
+
+    /// As a user that may also send with any `user_id`.
+    pub(crate) fn impersonator(mut self) -> Self {
+        self.impersonator = true;
         self
     }
 
@@ -50,15 +71,22 @@ impl Setup {
         let directory = tempfile::Builder::new().prefix("leveret-run-").tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_leveret"));
         command.arg("run");
-        if let Some(yaml) = &self.yaml {
+        let config = self.yaml.as_ref().map(|yaml| {
             let config = directory.path().join("leveret.yaml");
             std::fs::write(&config, yaml).unwrap();
             command.arg("--config").arg(&config);
-        }
+            config
+        });
+        // One that is not valid never connects.
+        let loaded = config::load(config.as_deref(), self.environment.iter().cloned());
+        let uri = self.uri.map(|uri| match loaded {
+            Ok(loaded) if !self.as_administrator => users::as_sidecar(&uri, &loaded, self.impersonator),
+            _ => uri,
+        });
         let log = File::create(directory.path().join("log")).unwrap();
         let admin_port = free_port();
         let child = command
-            .env("LEVERET_AMQP__URI", &self.uri)
+            .envs(uri.map(|uri| ("LEVERET_AMQP__URI", uri)))
             .env("LEVERET_ADMIN__LISTEN", format!("127.0.0.1:{admin_port}"))
             .envs(self.environment)
             .stdin(Stdio::null())
@@ -182,7 +210,7 @@ impl Drop for Leveret {
 }
 
 /// A port that nobody has, below the range from which the kernel takes ports for outgoing connections.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     std::iter::repeat_with(|| fastrand::u16(20_000..32_000))
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         .unwrap()

@@ -19,6 +19,7 @@ pub(crate) mod raw;
 pub(crate) mod runner;
 pub(crate) mod settings;
 pub(crate) mod table;
+mod users;
 pub(crate) mod vhost;
 
 use std::time::{Duration, Instant};

@@ -1,18 +1,17 @@
 //! A virtual host of one test, and what an administrator does in it.
 
-use std::sync::Mutex;
-
 use serde_json::{Value, json};
 
 use super::broker::Address;
 use super::management::Management;
+use super::users::Users;
 
 /// A virtual host, deleted with all that is in it and its users when it is dropped.
 pub(crate) struct Vhost {
     name: String,
     address: Address,
     management: Management,
-    users: Mutex<Vec<String>>,
+    users: Users,
 }
 
 /// A queue as the management API knows it, up to a second late.
@@ -28,10 +27,8 @@ pub(crate) struct QueueStats {
 impl Vhost {
     pub(super) fn create(management: &Management, address: &Address, name: String) -> Self {
         management.put(&format!("/vhosts/{name}"), &json!({}));
-        let vhost =
-            Self { name, address: address.clone(), management: management.clone(), users: Mutex::default() };
-        vhost.permit(&address.user, [".*", ".*", ".*"]);
-        vhost
+        let users = Users::of_new(&name, address, management);
+        Self { name, address: address.clone(), management: management.clone(), users }
     }
 
     /// Its name.
@@ -39,7 +36,8 @@ impl Vhost {
         &self.name
     }
 
-    /// Its URI, as the broker's administrator.
+    /// Its URI, as the broker's administrator. A sidecar that is given it connects as a user of its own, with no more
+    /// permissions than it needs.
     pub(crate) fn uri(&self) -> String {
         self.address.uri(&self.name)
     }
@@ -64,12 +62,7 @@ impl Vhost {
     /// Adds a user with the given tags (`impersonator`, ...) and with permissions to configure, write and read in this
     /// virtual host, as patterns; the answer is how it connects.
     pub(crate) fn add_user(&self, name: &str, tags: &str, permissions: [&str; 3]) -> Address {
-        let user = format!("{}-{name}", self.name);
-        let password = "a test's".to_owned();
-        self.management.put(&format!("/users/{user}"), &json!({ "password": password, "tags": tags }));
-        self.permit(&user, permissions);
-        self.users.lock().unwrap().push(user.clone());
-        Address { user, password: "a%20test's".to_owned(), ..self.address.clone() }
+        self.users.add(name, tags, permissions)
     }
 
     /// Sets a policy on `queues`, `exchanges` or `all` of the names that match `pattern`.
@@ -168,9 +161,13 @@ impl Vhost {
     }
 
     /// Gives a user these permissions in this virtual host, instead of what it had.
-    pub(crate) fn permit(&self, user: &str, [configure, write, read]: [&str; 3]) {
-        let permissions = json!({ "configure": configure, "write": write, "read": read });
-        self.management.put(&format!("/permissions/{}/{user}", self.name), &permissions);
+    pub(crate) fn permit(&self, user: &str, permissions: [&str; 3]) {
+        self.users.permit(user, permissions);
+    }
+
+    /// Gives a user these permissions, to publish and to bind by routing key, on a topic exchange that exists.
+    pub(crate) fn permit_topic(&self, user: &str, exchange: &str, write: &str, read: &str) {
+        self.users.permit_topic(user, exchange, write, read);
     }
 }
 
@@ -181,12 +178,8 @@ fn client_name(connection: &Value) -> Option<&str> {
 
 impl Drop for Vhost {
     fn drop(&mut self) {
-        let users = std::mem::take(self.users.get_mut().unwrap());
-        let paths =
-            users.iter().map(|user| format!("/users/{user}")).chain([format!("/vhosts/{}", self.name)]);
-        for path in paths {
-            // Nothing to be done where the test left its broker stopped.
-            let _ = self.management.try_call("DELETE", &path, None);
-        }
+        self.users.remove();
+        // Nothing to be done where the test left its broker stopped.
+        let _ = self.management.try_call("DELETE", &format!("/vhosts/{}", self.name), None);
     }
 }
