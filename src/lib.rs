@@ -8,6 +8,7 @@
 //! - [`engine`]: joins the domain and AMQP: intake, packing, holding, delivery, settling.
 //! - [`management`]: RabbitMQ's management API, for auditing policies and measuring queues.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
+//! - [`tls`]: certificates and keys, for AMQP and the management API; what a failed handshake means.
 //! - [`telemetry`]: names every metric, sets up logs.
 //! - [`mod@bench`]: measuring, for the command `bench`.
 //! - [`cli`]: the commands.
@@ -24,3 +25,4 @@ pub mod domain;
 pub mod engine;
 pub mod management;
 pub mod telemetry;
+pub mod tls;

@@ -138,6 +138,28 @@ fn the_readme_tells_the_permissions_that_are_enough() {
     }
 }
 
+/// The parts of each message of TLS that do not change are in the code.
+#[test]
+fn errors_of_tls_are_said_as_they_are_documented() {
+    let said: String = ["src/tls/mod.rs", "src/tls/words.rs", "src/amqp/connection.rs"]
+        .map(|file| read(&root().join(file)))
+        .concat()
+        .split("\\\n")
+        .map(|line| line.trim_start())
+        .collect::<String>()
+        .replace("{who}", "the broker")
+        .replace("{what}", "CERTIFICATE");
+    let table = rows(&read(&root().join("docs/tls.md")), "| message | what to do | exit code |");
+    assert!(table.len() > 12, "{table:?}");
+    for row in table {
+        let message = row.split('|').nth(1).unwrap_or_default();
+        for part in message.split('`').skip(1).step_by(2).flat_map(|code| code.split('…')) {
+            let part = part.replace("PRIVATE KEY", "CERTIFICATE");
+            assert!(said.contains(part.trim()), "nothing says {part:?}");
+        }
+    }
+}
+
 #[test]
 fn what_the_readme_shows_of_clients_is_in_their_examples() {
     for (language, path) in CLIENTS {

@@ -8,22 +8,30 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lapin::options::ConfirmSelectOptions;
-use lapin::tcp::{AMQPUriTcpExt, AsyncTcpStream, OwnedIdentity, OwnedTLSConfig};
+use lapin::tcp::{AMQPUriTcpExt, AsyncTcpStream, RustlsConnector};
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
-use lapin::{Channel, Connection, ConnectionProperties, Event};
+use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, Event};
+use rustls::ClientConfig;
+use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_util::compat::FuturesAsyncReadCompatExt;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument, warn};
 
 use super::failure::{Failure, in_words};
-use crate::config::{AmqpConfig, Endpoint, TlsConfig};
+use crate::config::{AmqpConfig, Endpoint};
 use crate::telemetry::metrics::ConnectionMetrics;
+use crate::tls;
+use crate::tls::words::Peer;
+
+/// How long the broker may take to say why it refused. One that has not refused says nothing until it is spoken to.
+const REFUSAL: Duration = Duration::from_secs(2);
 
 /// Why no endpoint could be connected to.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The configuration names a file that cannot be read, or a URI in a file that is wrong.
+    /// The configuration names a file that cannot be read, or that holds no URI, certificate or key that can be used.
     #[error("cannot read how to connect: {0}")]
     Configuration(String),
     /// Every endpoint was tried.
@@ -81,11 +89,11 @@ pub async fn connect(
     purpose: &str,
     observer: impl Observer,
 ) -> Result<Link, ConnectError> {
-    let endpoints = config.endpoints().map_err(|error| ConnectError::Configuration(error.to_string()))?;
+    let (endpoints, tls) = endpoints(config)?;
     let name = format!("{} ({purpose})", config.connection_name);
     let mut failures = Vec::new();
     for endpoint in endpoints {
-        match connect_to(config, &endpoint, &name).await {
+        match connect_to(config, &endpoint, tls.as_ref(), &name).await {
             Ok(connection) => {
                 observer.connected(&endpoint.to_string());
                 return Ok(Link::watch(connection, endpoint, observer));
@@ -96,33 +104,57 @@ pub async fn connect(
     Err(ConnectError::Unreachable(failures))
 }
 
-async fn connect_to(config: &AmqpConfig, endpoint: &Endpoint, name: &str) -> Result<Connection, String> {
-    let tls = if endpoint.tls { tls_config(&config.tls)? } else { OwnedTLSConfig::default() };
+/// The endpoints, and how to encrypt where one of them asks for it. Credentials and certificates are read anew, so that
+/// a rotated file is taken up. Blocks while it reads.
+///
+/// # Errors
+/// [`ConnectError::Configuration`], where a file cannot be read or used.
+pub fn endpoints(config: &AmqpConfig) -> Result<(Vec<Endpoint>, Option<Arc<ClientConfig>>), ConnectError> {
+    let endpoints = config.endpoints().map_err(|error| ConnectError::Configuration(error.to_string()))?;
+    let encrypted = endpoints.iter().any(|endpoint| endpoint.tls);
+    let tls = encrypted.then(|| tls::client_config(&config.tls)).transpose();
+    Ok((endpoints, tls.map_err(|error| ConnectError::Configuration(error.to_string()))?))
+}
+
+async fn connect_to(
+    config: &AmqpConfig,
+    endpoint: &Endpoint,
+    tls: Option<&Arc<ClientConfig>>,
+    name: &str,
+) -> Result<Connection, String> {
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let limit = endpoint.connection_timeout.unwrap_or(config.connect_timeout);
     let uri = uri(endpoint, config.heartbeat);
-    match timeout(limit, open(uri, properties, &tls)).await {
+    let tls = tls.filter(|_| endpoint.tls);
+    match timeout(limit, open(uri.clone(), properties, tls)).await {
         Ok(Ok(connection)) => Ok(connection),
-        Ok(Err(error)) => Err(explain(&error)),
+        Ok(Err(error)) => {
+            let refusal = match tls {
+                Some(tls) if is_hang_up(&error) => timeout(REFUSAL, refusal(&uri, tls)).await.ok().flatten(),
+                _ => None,
+            };
+            let words = refusal.and_then(|refusal| explain_io(config, endpoint, &refusal));
+            Err(words.unwrap_or_else(|| explain(config, endpoint, &error)))
+        }
         Err(_elapsed) => Err(format!("no answer within {} s", limit.as_secs_f32())),
     }
 }
 
 /// Opens the socket here and not in the client, whose thread waits for as long as a silent peer keeps it open: when
-/// this fails or is given up, the socket is hung up, and the thread ends.
+/// this fails or is given up, the socket is hung up, and the thread ends. And so is TLS: the client would trust the
+/// system's authorities beside those that are configured.
 async fn open(
     uri: AMQPUri,
     properties: ConnectionProperties,
-    tls: &OwnedTLSConfig,
+    tls: Option<&Arc<ClientConfig>>,
 ) -> lapin::Result<Connection> {
     let runtime = lapin::runtime::default_runtime()?;
-    let plain = AMQPUri { scheme: AMQPScheme::AMQP, ..uri.clone() };
-    let stream = plain.connect_async(&runtime).await?;
+    let stream = plain(&uri).connect_async(&runtime).await?;
     let AsyncTcpStream::Plain(socket) = &stream else { return Err(io::Error::other("not plain").into()) };
     let hang_up = HangUp(Some(socket.get_ref().as_fd().try_clone_to_owned()?.into()));
-    let stream = match uri.scheme {
-        AMQPScheme::AMQP => stream,
-        AMQPScheme::AMQPS => stream.into_tls(&uri.authority.host, tls.as_ref()).await?,
+    let stream = match tls {
+        Some(tls) => stream.into_rustls(&RustlsConnector::from(tls.clone()), &uri.authority.host).await?,
+        None => stream,
     };
     // The client may ask again, after it has lost this one.
     let stream = Mutex::new(Some(stream));
@@ -133,6 +165,30 @@ async fn open(
     let connection = Connection::connector(uri, runtime, take, properties).await?;
     hang_up.disarm();
     Ok(connection)
+}
+
+/// Whether the other side went without a word.
+fn is_hang_up(error: &lapin::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), ErrorKind::IOError(io)
+        if matches!(io.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof))
+}
+
+/// Why the broker refuses this side of a TLS handshake. From TLS 1.3 on it says so when the handshake is over here: what
+/// is written then meets a closed socket, and the reason is lost. So this connects once more, and only reads.
+async fn refusal(uri: &AMQPUri, tls: &Arc<ClientConfig>) -> Option<io::Error> {
+    let runtime = lapin::runtime::default_runtime().ok()?;
+    let stream = plain(uri).connect_async(&runtime).await.ok()?;
+    let connector = RustlsConnector::from(tls.clone());
+    match stream.into_rustls(&connector, &uri.authority.host).await {
+        Ok(stream) => stream.compat().read_u8().await.err(),
+        Err(error) => Some(error),
+    }
+}
+
+/// The URI of the same address without TLS.
+pub(super) fn plain(uri: &AMQPUri) -> AMQPUri {
+    AMQPUri { scheme: AMQPScheme::AMQP, ..uri.clone() }
 }
 
 /// Shuts a socket down when dropped, whoever else holds it.
@@ -153,15 +209,47 @@ impl Drop for HangUp {
     }
 }
 
-fn explain(error: &lapin::Error) -> String {
+/// Why no connection came about, and what to do.
+fn explain(config: &AmqpConfig, endpoint: &Endpoint, error: &lapin::Error) -> String {
+    if let ErrorKind::IOError(io) = error.kind()
+        && let Some(words) = explain_io(config, endpoint, io)
+    {
+        return words;
+    }
     let text = in_words(error);
-    if text.contains("ACCESS_REFUSED") {
+    if text.contains("ACCESS_REFUSED") && endpoint.external_auth {
+        format!(
+            "{text} (the broker takes the user's name from the client certificate, by its ssl_cert_login_from: give it a \
+             user of that name with access to the vhost)"
+        )
+    } else if text.contains("ACCESS_REFUSED") {
         format!("{text} (check user name and password, and the user's access to the vhost)")
-    } else if text.contains("aborted") {
+    } else if text.contains("mechanism") && endpoint.external_auth {
+        format!(
+            "{text} (enable the broker's plugin rabbitmq_auth_mechanism_ssl, and EXTERNAL among its auth_mechanisms)"
+        )
+    } else if !endpoint.tls && (is_hang_up(error) || matches!(error.kind(), ErrorKind::ParsingError(_))) {
+        format!(
+            "{text} (a broker that closes at once may have refused the user's access to the vhost, or expects TLS on \
+             this port: amqps://)"
+        )
+    } else if is_hang_up(error) {
         format!("{text} (a broker that closes at once may have refused the user's access to the vhost)")
     } else {
         text
     }
+}
+
+/// What is wrong with TLS, if it is TLS.
+pub(super) fn explain_io(config: &AmqpConfig, endpoint: &Endpoint, error: &io::Error) -> Option<String> {
+    let peer = Peer {
+        who: "the broker",
+        host: &endpoint.host,
+        section: "amqp.tls",
+        ca_file: config.tls.ca_file.as_deref(),
+        cert_file: config.tls.cert_file.as_deref(),
+    };
+    endpoint.tls.then(|| peer.explain(error)).flatten()
 }
 
 /// The client's own URI type, filled in directly: its parser takes liberties that ours refuses.
@@ -186,25 +274,6 @@ pub(super) fn uri(endpoint: &Endpoint, heartbeat: Duration) -> AMQPUri {
             auth_mechanism: endpoint.external_auth.then_some(SASLMechanism::External),
         },
     }
-}
-
-/// Reads certificates anew at every connect, so that a rotated file is taken up.
-pub(super) fn tls_config(tls: &TlsConfig) -> Result<OwnedTLSConfig, String> {
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-    };
-    let cert_chain = match &tls.ca_file {
-        Some(path) => {
-            let pem = read(path)?;
-            Some(String::from_utf8(pem).map_err(|_| format!("{} is not PEM text", path.display()))?)
-        }
-        None => None,
-    };
-    let identity = match (&tls.cert_file, &tls.key_file) {
-        (Some(cert), Some(key)) => Some(OwnedIdentity::PKCS8 { pem: read(cert)?, key: read(key)? }),
-        _ => None,
-    };
-    Ok(OwnedTLSConfig { identity, cert_chain })
 }
 
 impl Link {
@@ -309,7 +378,6 @@ pub type SharedLink = Arc<Link>;
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -325,8 +393,7 @@ mod tests {
     async fn giving_up_on_a_silent_peer_leaves_nothing_behind() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = to(listener.local_addr().unwrap());
-        let tls = OwnedTLSConfig::default();
-        let opening = timeout(Duration::from_secs(1), open(uri, ConnectionProperties::default(), &tls));
+        let opening = timeout(Duration::from_secs(1), open(uri, ConnectionProperties::default(), None));
         let (opened, peer) = tokio::join!(opening, listener.accept());
         assert!(opened.is_err(), "a silent peer is not a broker");
         let (mut peer, mut header) = (peer.unwrap().0, Vec::new());

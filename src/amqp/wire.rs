@@ -2,6 +2,7 @@
 //! each answer, and knows nothing of queues.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lapin::protocol::connection::{AMQPMethod, CloseOk, Open, StartOk, TuneOk};
@@ -9,13 +10,14 @@ use lapin::protocol::constants::{
     FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, REPLY_SUCCESS,
 };
 use lapin::protocol::{AMQPClass, channel, confirm, connection, gen_class, parse_class};
-use lapin::tcp::{AMQPUriTcpExt, OwnedTLSConfig};
+use lapin::tcp::{AMQPUriTcpExt, RustlsConnector};
 use lapin::types::{AMQPValue, FieldTable};
+use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 use tokio_util::compat::FuturesAsyncReadCompatExt;
 
-use super::connection::{ConnectError, tls_config, uri};
+use super::connection::{ConnectError, endpoints, explain_io, plain, uri};
 use super::properties;
 use super::publisher::Outgoing;
 use crate::config::{AmqpConfig, Endpoint};
@@ -111,13 +113,18 @@ pub async fn server(config: &AmqpConfig) -> Result<String, WireError> {
 impl Wire {
     /// Connects to the first endpoint that answers. `purpose` is shown in the broker's list of connections.
     pub(super) async fn open(config: &AmqpConfig, purpose: &str) -> Result<Self, WireError> {
-        let endpoints = config.endpoints().map_err(|error| ConnectError::Configuration(error.to_string()))?;
+        let (endpoints, tls) = endpoints(config)?;
         let name = format!("{} ({purpose})", config.connection_name);
         let mut failures = Vec::new();
         for endpoint in endpoints {
             let limit = endpoint.connection_timeout.unwrap_or(config.connect_timeout);
-            match timeout(limit, Self::open_to(config, &endpoint, &name)).await {
+            let tls = tls.as_ref().filter(|_| endpoint.tls);
+            match timeout(limit, Self::open_to(config, &endpoint, tls, &name)).await {
                 Ok(Ok(wire)) => return Ok(wire),
+                Ok(Err(WireError::Lost(error))) => {
+                    let why = explain_io(config, &endpoint, &error).unwrap_or_else(|| error.to_string());
+                    failures.push(format!("{endpoint}: {why}"));
+                }
                 Ok(Err(error)) => failures.push(format!("{endpoint}: {error}")),
                 Err(_elapsed) => {
                     failures.push(format!("{endpoint}: no answer within {} s", limit.as_secs_f32()))
@@ -132,12 +139,19 @@ impl Wire {
         Self { stream: BufReader::new(stream), frame_max: 0, server: String::new() }
     }
 
-    async fn open_to(config: &AmqpConfig, endpoint: &Endpoint, name: &str) -> Result<Self, WireError> {
-        let tls = if endpoint.tls { tls_config(&config.tls) } else { Ok(OwnedTLSConfig::default()) };
-        let tls = tls.map_err(ConnectError::Configuration)?;
+    async fn open_to(
+        config: &AmqpConfig,
+        endpoint: &Endpoint,
+        tls: Option<&Arc<ClientConfig>>,
+        name: &str,
+    ) -> Result<Self, WireError> {
         let runtime = lapin::runtime::default_runtime().map_err(io::Error::other)?;
         let uri = uri(endpoint, config.heartbeat);
-        let stream = uri.connect_with_config_async(tls.as_ref(), &runtime).await?;
+        let stream = plain(&uri).connect_async(&runtime).await?;
+        let stream = match tls {
+            Some(tls) => stream.into_rustls(&RustlsConnector::from(tls.clone()), &endpoint.host).await?,
+            None => stream,
+        };
         let mut wire = Self::over(Box::new(stream.compat()));
         wire.shake_hands(endpoint, name).await?;
         Ok(wire)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::exit::{Exit, Outcome};
 use super::output::{counted, note, print};
 use super::{ConfigArgs, print::USUAL_DELAYS};
+use crate::amqp::connection;
 use crate::config::{Config, QueueType};
 use crate::domain::duration::compact;
 use crate::domain::ladder::Ladder;
@@ -47,8 +48,8 @@ fn warnings(config: &Config, ladder: &Ladder) -> Vec<String> {
     if let Err(error) = keys::codec(&config.bundle) {
         warnings.push(format!("{error}; `run` reads it at each connect"));
     }
-    if let Err(error) = config.amqp.endpoints() {
-        warnings.push(format!("cannot read how to connect: {error}; `run` reads it at each connect"));
+    if let Err(error) = connection::endpoints(&config.amqp) {
+        warnings.push(format!("{error}; `run` reads it at each connect"));
     }
     warnings
 }
@@ -97,5 +98,7 @@ mod tests {
     fn so_do_classic_queues_and_secrets_that_are_not_there() {
         assert!(warned("queue_type: classic")[0].contains("at most once"));
         assert!(warned("amqp: {uri_file: /nonexistent}")[0].contains("/nonexistent"));
+        let missing_ca = "amqp: {uri: \"amqps://h\", tls: {ca_file: /nonexistent}}";
+        assert!(warned(missing_ca)[0].starts_with("cannot read how to connect: cannot read /nonexistent: "));
     }
 }

@@ -1,6 +1,8 @@
 //! The HTTP client. `ureq` blocks, so each request runs on the runtime's blocking pool: they are rare.
 
+use std::error::Error;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +12,13 @@ use serde::de::DeserializeOwned;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use ureq::http::header::AUTHORIZATION;
-use ureq::http::{HeaderValue, StatusCode};
+use ureq::http::{HeaderValue, StatusCode, Uri};
 use ureq::{Agent, Body};
 
 use super::model::{Page, Refusal};
 use super::url::{self, escape_regex, segment, shown};
 use super::{ManagementError, Overview, Policy, QueueInfo, User, tls};
+use crate::tls::words::Peer;
 
 /// Queues a page; the API allows 500 at most.
 const PAGE_SIZE: u32 = 500;
@@ -34,6 +37,7 @@ struct Inner {
     base: String,
     user: String,
     authorization: HeaderValue,
+    ca_file: Option<PathBuf>,
 }
 
 impl fmt::Debug for ManagementClient {
@@ -46,7 +50,7 @@ impl fmt::Debug for ManagementClient {
 impl ManagementClient {
     /// A client of the API at `url` (`http://host:15672`, a path before `/api` included); it connects when first used.
     ///
-    /// `ca_pem` replaces the system's roots. `timeout` bounds each request as a whole.
+    /// The authorities in `ca_file` replace the system's. `timeout` bounds each request as a whole.
     ///
     /// # Errors
     /// When the URL cannot be used, or there is no certificate to trust.
@@ -54,7 +58,7 @@ impl ManagementClient {
         url: &str,
         username: &str,
         password: &str,
-        ca_pem: Option<&[u8]>,
+        ca_file: Option<&Path>,
         timeout: Duration,
     ) -> Result<Self, ManagementError> {
         let encrypted = url::check(url)?;
@@ -67,7 +71,7 @@ impl ManagementClient {
             .timeout_global(Some(timeout))
             .user_agent(concat!("leveret/", env!("CARGO_PKG_VERSION")));
         if encrypted {
-            config = config.tls_config(tls::config(ca_pem)?);
+            config = config.tls_config(tls::config(ca_file)?);
         }
         let credentials = BASE64_STANDARD.encode(format!("{username}:{password}"));
         let mut authorization = HeaderValue::try_from(format!("Basic {credentials}"))
@@ -79,6 +83,7 @@ impl ManagementClient {
                 base: url.trim_end_matches('/').to_owned(),
                 user: username.to_owned(),
                 authorization,
+                ca_file: ca_file.map(Path::to_owned),
             }),
         })
     }
@@ -184,9 +189,7 @@ impl Inner {
         let request = self.agent.get(url).header(AUTHORIZATION, &self.authorization);
         let mut answer = match request.call() {
             Ok(answer) => answer,
-            Err(error) => {
-                return Err(ManagementError::Unreachable { url: shown(url), source: error.into() });
-            }
+            Err(error) => return Err(self.unreachable(url, error)),
         };
         let url = shown(url);
         let status = answer.status();
@@ -211,6 +214,29 @@ impl Inner {
                 }
             }
         })
+    }
+}
+
+impl Inner {
+    fn unreachable(&self, url: &str, error: ureq::Error) -> ManagementError {
+        let host = url.parse::<Uri>().ok().and_then(|url| Some(url.host()?.to_owned())).unwrap_or_default();
+        let peer = Peer {
+            who: "the management API",
+            host: &host,
+            section: "management",
+            ca_file: self.ca_file.as_deref(),
+            cert_file: None,
+        };
+        let cause: &(dyn Error + 'static) = match &error {
+            ureq::Error::Io(error) => error,
+            ureq::Error::Rustls(error) => error,
+            other => other,
+        };
+        let url = shown(url);
+        match peer.explain(cause) {
+            Some(problem) => ManagementError::Tls { url, problem },
+            None => ManagementError::Unreachable { url, source: error.into() },
+        }
     }
 }
 

@@ -19,14 +19,11 @@ impl ManagementClient {
         let read = |source: &SecretSource| source.read().map_err(|error| error.to_string());
         let username = config.username.as_ref().map(read).transpose()?;
         let password = config.password.as_ref().map(read).transpose()?;
-        let ca = config.ca_file.as_deref().map(|path| {
-            std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-        });
         Self::new(
             &config.url,
             username.as_ref().map_or(endpoint.username.as_str(), |secret| secret.expose()),
             password.as_ref().unwrap_or(&endpoint.password).expose(),
-            ca.transpose()?.as_deref(),
+            config.ca_file.as_deref(),
             patience,
         )
         .map_err(|error| error.to_string())

@@ -4,6 +4,8 @@ use std::error::Error;
 
 use thiserror::Error;
 
+use crate::tls::TlsError;
+
 /// Why the management API gave no answer that can be used.
 #[derive(Debug, Error)]
 pub enum ManagementError {
@@ -14,16 +16,20 @@ pub enum ManagementError {
         problem: &'static str,
     },
     /// The CA file, or the system's roots, cannot be used.
-    #[error("cannot trust any certificate of the management api: {problem}")]
-    BadCa {
-        /// What is wrong.
+    #[error("cannot trust any certificate of the management api: {0}")]
+    BadCa(#[from] TlsError),
+    /// The API's certificate is not accepted, or what answers speaks no TLS.
+    #[error("cannot reach the management api at {url}: {problem}")]
+    Tls {
+        /// What was asked for.
+        url: String,
+        /// What is wrong, and what to do.
         problem: String,
     },
     /// Nobody answered in time.
     #[error(
-        "cannot reach the management api at {url}: check management.url, that the plugin rabbitmq_management is \
-         enabled, that the port (15672, or 15671 for https) is open from here, and for https that the \
-         certificate is one to trust"
+        "cannot reach the management api at {url} ({source}): check management.url, that the plugin \
+         rabbitmq_management is enabled, and that the port (15672, or 15671 for https) is open from here"
     )]
     Unreachable {
         /// What was asked for.

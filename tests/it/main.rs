@@ -22,7 +22,6 @@ mod config_and_cli;
 mod connections;
 mod crash_points;
 mod crashes;
-mod encrypted;
 mod fidelity;
 mod graceful_stop;
 mod harness;
@@ -38,6 +37,7 @@ mod policies;
 mod policy_effects;
 mod silent_targets;
 mod tenants;
+mod tls;
 mod unreadable_messages;
 mod workers;
 
@@ -61,7 +61,6 @@ fn main() -> ExitCode {
         config_and_cli::CASES,
         connections::CASES,
         crashes::CASES,
-        encrypted::CASES,
         graceful_stop::CASES,
         ladder_change::CASES,
         least_privilege::CASES,
@@ -73,6 +72,7 @@ fn main() -> ExitCode {
         policy_effects::CASES,
         silent_targets::CASES,
         tenants::CASES,
+        tls::CASES,
         unreadable_messages::CASES,
         workers::CASES,
     ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::eventually;
 use super::management::Management;
-use super::node::{Installation, Node};
+use super::node::{Extra, Installation, Node};
 use super::vhost::Vhost;
 
 const ALARM_LIMIT: Duration = Duration::from_secs(20);
@@ -56,8 +56,8 @@ pub(crate) struct Broker {
 
 impl Broker {
     /// Starts a private node.
-    pub(crate) fn start(installation: Installation, extra_conf: &str) -> Result<Self, String> {
-        Self::on(installation, Node::start(installation, extra_conf)?)
+    pub(crate) fn start(installation: Installation, extra: &Extra<'_>) -> Result<Self, String> {
+        Self::on(installation, Node::start(installation, extra)?)
     }
 
     /// Starts another node in the cluster of this one. See [`super::cluster::Cluster`].
@@ -94,9 +94,14 @@ impl Broker {
     }
 
     /// As [`Broker::dedicated`], with lines added to its `rabbitmq.conf`.
-    pub(crate) fn dedicated_with(&self, extra_conf: &str) -> Self {
+    pub(crate) fn dedicated_with(&self, conf: &str) -> Self {
+        self.dedicated_beside(&Extra { conf, ..Extra::default() })
+    }
+
+    /// As [`Broker::dedicated`], with something beside the usual.
+    pub(crate) fn dedicated_beside(&self, extra: &Extra<'_>) -> Self {
         let installation = self.own().0;
-        Self::start(installation, extra_conf).unwrap()
+        Self::start(installation, extra).unwrap()
     }
 
     /// Whether it is private: a test may then stop, kill and alarm it.
@@ -168,6 +173,11 @@ impl Broker {
             (alarms == raised).then_some(())
         })
         .await;
+    }
+
+    /// Has it read again whom to believe in TLS, which it otherwise keeps for as long as anybody is connected.
+    pub(crate) fn reread_authorities(&self) {
+        self.own().1.ctl(&["eval", "ssl:clear_pem_cache()."]);
     }
 
     /// Lets a classic queue hang: it takes no message and confirms none until it is resumed.

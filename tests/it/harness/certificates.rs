@@ -1,4 +1,4 @@
-//! A certificate authority for one test, by the `openssl` command.
+//! Certificate authorities for tests, by the `openssl` command.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +17,27 @@ pub(crate) struct Certificate {
     pub(crate) key: PathBuf,
 }
 
+/// What is to be in a certificate.
+pub(crate) struct Wish<'a> {
+    /// Its subject's only name.
+    pub(crate) common_name: &'a str,
+    /// Whom it is for, as OpenSSL writes it.
+    pub(crate) names: &'a str,
+    /// The first and the last moment that it is valid at, as `YYYYMMDDHHMMSSZ`.
+    pub(crate) valid: (&'a str, &'a str),
+}
+
+impl Default for Wish<'_> {
+    /// A server on this machine, or a client.
+    fn default() -> Self {
+        Self {
+            common_name: "server",
+            names: "DNS:localhost,IP:127.0.0.1",
+            valid: ("20200101000000Z", "20491231235959Z"),
+        }
+    }
+}
+
 const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 const DAYS: &str = "2";
 
@@ -26,12 +47,20 @@ impl Authority {
         let authority = Self { directory: directory.to_owned(), name: name.to_owned() };
         let subject = format!("/CN={name}");
         let (cert, key) = (authority.cert(), authority.file("key"));
-        let extensions = authority.file("cnf");
+        let config = authority.file("cnf");
         // The system's own configuration would add to the extensions, or not, as it pleases.
-        let text = "[req]\ndistinguished_name = dn\nx509_extensions = ca\n[dn]\n[ca]\nbasicConstraints = critical,CA:TRUE\n\
-                    keyUsage = critical,keyCertSign,cRLSign\nsubjectKeyIdentifier = hash\n";
-        std::fs::write(&extensions, text).unwrap();
-        let arguments = ["-config", text_of(&extensions), "-subj", &subject, "-days", DAYS];
+        let text = format!(
+            "[req]\ndistinguished_name = dn\nx509_extensions = authority\n[dn]\n\
+             [authority]\nbasicConstraints = critical,CA:TRUE\nkeyUsage = critical,keyCertSign,cRLSign\n\
+             subjectKeyIdentifier = hash\n\
+             [ca]\ndefault_ca = issuing\n[issuing]\ndatabase = {}\nnew_certs_dir = {}\nrand_serial = yes\n\
+             default_md = sha256\npolicy = any\nunique_subject = no\n[any]\ncommonName = supplied\n",
+            authority.file("index").display(),
+            directory.display(),
+        );
+        std::fs::write(&config, text).unwrap();
+        std::fs::write(authority.file("index"), "").unwrap();
+        let arguments = ["-config", text_of(&config), "-subj", &subject, "-days", DAYS];
         let files = ["-keyout", text_of(&key), "-out", text_of(&cert)];
         openssl(&[&["req", "-x509"], &NEW_KEY[..], &arguments, &files].concat());
         authority
@@ -44,21 +73,27 @@ impl Authority {
 
     /// Issues a certificate for a server on this machine, or for a client.
     pub(crate) fn issue(&self, common_name: &str) -> Certificate {
-        let file = |extension: &str| self.file(&format!("{common_name}.{extension}"));
+        self.issue_as(common_name, &Wish { common_name, ..Wish::default() })
+    }
+
+    /// Issues a certificate; `file` is what its files are called.
+    pub(crate) fn issue_as(&self, file: &str, wish: &Wish<'_>) -> Certificate {
+        let file = |extension: &str| self.file(&format!("{file}.{extension}"));
         let issued = Certificate { cert: file("pem"), key: file("key") };
         let (request, extensions) = (file("csr"), file("ext"));
-        let text = "subjectAltName = DNS:localhost,IP:127.0.0.1\nextendedKeyUsage = serverAuth,clientAuth\n";
+        let text = format!("subjectAltName = {}\nextendedKeyUsage = serverAuth,clientAuth\n", wish.names);
         std::fs::write(&extensions, text).unwrap();
-        let subject = format!("/CN={common_name}");
+        let subject = format!("/CN={}", wish.common_name);
         let config = self.file("cnf");
         let arguments = ["-config", text_of(&config), "-subj", &subject];
         let files = ["-keyout", text_of(&issued.key), "-out", text_of(&request)];
         openssl(&[&["req"], &NEW_KEY[..], &arguments, &files].concat());
         let (ca, ca_key) = (self.cert(), self.file("key"));
-        let signer = ["-CA", text_of(&ca), "-CAkey", text_of(&ca_key), "-CAcreateserial", "-days", DAYS];
+        let signer = ["-config", text_of(&config), "-cert", text_of(&ca), "-keyfile", text_of(&ca_key)];
+        let valid = ["-startdate", wish.valid.0, "-enddate", wish.valid.1];
         let files =
             ["-in", text_of(&request), "-extfile", text_of(&extensions), "-out", text_of(&issued.cert)];
-        openssl(&[&["x509", "-req"], &signer[..], &files].concat());
+        openssl(&[&["ca", "-batch", "-notext"], &signer[..], &valid, &files].concat());
         issued
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod raw;
 pub(crate) mod runner;
 pub(crate) mod settings;
 pub(crate) mod table;
+pub(crate) mod tls_node;
 mod users;
 pub(crate) mod vhost;
 

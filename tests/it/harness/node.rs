@@ -47,6 +47,17 @@ impl fmt::Display for Installation {
     }
 }
 
+/// What a node has beside the usual.
+#[derive(Default)]
+pub(crate) struct Extra<'a> {
+    /// Added to its `rabbitmq.conf`; `@DIR@` stands for its directory.
+    pub(crate) conf: &'a str,
+    /// Plugins of its installation to enable.
+    pub(crate) plugins: &'a [&'a str],
+    /// Files to be in its directory, by name.
+    pub(crate) files: &'a [(&'a str, Vec<u8>)],
+}
+
 /// A node that belongs to this process.
 pub(crate) struct Node {
     directory: PathBuf,
@@ -58,11 +69,18 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts a node and waits until it serves. `extra_conf` is added to its `rabbitmq.conf`.
-    pub(crate) fn start(installation: Installation, extra_conf: &str) -> Result<Self, String> {
+    /// Starts a node and waits until it serves.
+    pub(crate) fn start(installation: Installation, extra: &Extra<'_>) -> Result<Self, String> {
         let node = Self::guarded()?;
-        std::fs::write(node.directory.join("extra.conf"), extra_conf)
-            .map_err(|error| format!("cannot configure a node: {error}"))?;
+        let write = |name: &str, content: &[u8]| {
+            std::fs::write(node.directory.join(name), content)
+                .map_err(|error| format!("cannot configure a node: {error}"))
+        };
+        write("extra.conf", extra.conf.as_bytes())?;
+        if !extra.plugins.is_empty() {
+            write("extra-plugins", (extra.plugins.join("\n") + "\n").as_bytes())?;
+        }
+        extra.files.iter().try_for_each(|(name, content)| write(name, content))?;
         node.serving("start", &installation.to_string())
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use super::broker::{Address, Broker, major_and_minor};
-use super::node::Installation;
+use super::node::{Extra, Installation};
 use super::settings::{self, Brokers};
 
 /// All tests of a target, and how they are run.
@@ -169,7 +169,7 @@ impl Subject {
     fn broker(&'static self) -> Result<&'static Broker, &'static String> {
         self.shared
             .get_or_init(|| match &self.source {
-                Source::Private(installation) => Broker::start(*installation, ""),
+                Source::Private(installation) => Broker::start(*installation, &Extra::default()),
                 Source::External { amqp, management_url } => Broker::external(amqp.clone(), management_url),
             })
             .as_ref()

@@ -146,6 +146,12 @@ impl Vhost {
         names
     }
 
+    /// Who issued the certificates of the clients that have one.
+    pub(crate) fn certificate_issuers(&self) -> Vec<String> {
+        let issuer = |one: &Value| Some(one["peer_cert_issuer"].as_str()?.to_owned());
+        self.connections().iter().filter_map(issuer).collect()
+    }
+
     fn close_connection(&self, name: &str) {
         let name = percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC);
         self.management.delete(&format!("/connections/{name}"));
