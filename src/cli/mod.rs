@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use self::exit::Outcome;
+use self::exit::{Exit, Outcome};
 use crate::config::{self, Config, ConfigErrors};
 
 const EXIT_CODES: &str = "\
@@ -112,13 +112,27 @@ pub fn command() -> clap::Command {
 #[must_use]
 pub fn main() -> ExitCode {
     stack::with_room(|| {
-        // The parser itself prints help, and usage errors with code 2.
-        let exit = dispatch(Cli::parse().command).unwrap_or_else(|stop| {
+        let cli = match Cli::try_parse() {
+            Ok(cli) => cli,
+            Err(error) => return misused(&error),
+        };
+        let exit = dispatch(cli.command).unwrap_or_else(|stop| {
             output::complain(&stop.why);
             stop.exit
         });
         exit.into()
     })
+}
+
+/// Help, or what is wrong with the command line. The parser repeats arguments, and one may be a URI with a password.
+fn misused(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    let masked = output::masked(&text);
+    if masked == text {
+        error.exit()
+    }
+    output::note(&masked.trim_end());
+    Exit::Usage.into()
 }
 
 fn dispatch(command: Command) -> Outcome {

@@ -71,6 +71,18 @@ pub(super) fn harmless(text: &str) -> String {
     })
 }
 
+/// The text with `***` for whatever may be user and password of a URI in it: all from `://` to the last `@` of a line.
+pub(super) fn masked(text: &str) -> String {
+    let mask = |line: &str| match line.split_once("://") {
+        Some((before, after)) if after.contains('@') => {
+            let place = after.rsplit_once('@').map_or("", |(_, place)| place);
+            format!("{before}://***@{place}")
+        }
+        _ => line.to_owned(),
+    };
+    text.split('\n').map(mask).collect::<Vec<_>>().join("\n")
+}
+
 /// The exchange's name, in words where it has none.
 pub(super) fn exchange(name: &str) -> String {
     if name.is_empty() { "(default)".to_owned() } else { harmless(name) }
@@ -102,6 +114,12 @@ mod tests {
     #[test]
     fn what_others_wrote_cannot_garble_a_terminal() {
         assert_eq!(harmless("ä\u{1b}[2J\nb"), "ä\\u{1b}[2J\\nb");
+    }
+
+    #[test]
+    fn a_uri_is_masked_however_its_password_looks() {
+        let text = "error: unexpected 'amqp://me:a b@c/d@host/v' found\n\nsee https://example\n";
+        assert_eq!(masked(text), "error: unexpected 'amqp://***@host/v' found\n\nsee https://example\n");
     }
 
     #[test]

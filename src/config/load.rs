@@ -45,6 +45,11 @@ pub fn load(
     let path = file(path, variables.iter().cloned());
     let yaml = match path.as_deref() {
         None => String::new(),
+        // It would be shown.
+        Some(path) if path.to_string_lossy().contains("://") => {
+            let text = "must be the path of a file: a URI goes to LEVERET_AMQP__URI";
+            return Err(ConfigErrors::one("--config or LEVERET_CONFIG", text));
+        }
         Some(path) => std::fs::read_to_string(path).map_err(|error| {
             ConfigErrors::one(path.display().to_string(), format!("cannot read the file: {error}"))
         })?,

@@ -46,12 +46,7 @@ pub(super) fn config(root: &Field<'_>) -> Config {
             max_messages: bundle.at("max_messages").integer(500, limits::BUNDLE_MESSAGES),
             max_bytes: bundle.at("max_bytes").size(256 << 10, limits::BUNDLE_BYTES),
             compression: bundle.at("compression").choice(Compression::None),
-            key_files: bundle
-                .at("key_files")
-                .items()
-                .filter_map(|item| item.text())
-                .map(Into::into)
-                .collect(),
+            key_files: bundle.at("key_files").items().filter_map(|item| file(&item)).collect(),
         },
         intake: IntakeConfig { prefetch: section("intake").at("prefetch").integer(1_000, limits::PREFETCH) },
         hold: HoldConfig {

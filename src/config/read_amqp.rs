@@ -47,9 +47,25 @@ fn tls(field: &Field<'_>) -> TlsConfig {
     tls
 }
 
-/// A path, where one is given.
+/// A path, where one is given. A path is shown with every error, so what is likely to be a secret itself is refused.
 pub(super) fn file(field: &Field<'_>) -> Option<PathBuf> {
-    field.is_given().then(|| field.required_text().into())
+    field.is_given().then(|| {
+        let text = field.required_text();
+        if is_content(&text) {
+            field.refuse("must be the path of a file, and holds what belongs into one");
+        }
+        text.into()
+    })
+}
+
+/// Whether the text is what such files hold: a URI, PEM, or a key of 32 bytes.
+fn is_content(text: &str) -> bool {
+    let is_key = match text.trim().len() {
+        64 => text.trim().bytes().all(|byte| byte.is_ascii_hexdigit()),
+        44 => text.trim().ends_with('='),
+        _ => false,
+    };
+    is_key || text.contains("://") || text.contains("-----") || text.contains('\n')
 }
 
 fn source(field: &Field<'_>, tls_field: &Field<'_>, tls: &TlsConfig) -> UriSource {

@@ -35,6 +35,7 @@ mod ordering;
 mod parked;
 mod policies;
 mod policy_effects;
+mod secrets;
 mod silent_targets;
 mod tenants;
 mod tls;
@@ -43,6 +44,8 @@ mod workers;
 
 use std::process::ExitCode;
 use std::time::Duration;
+
+use libtest_mimic::Trial;
 
 const TEST_LIMIT: Duration = Duration::from_secs(300);
 /// Tests mostly wait, but each may have a broker and several sidecars to itself.
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         parked::CASES,
         policies::CASES,
         policy_effects::CASES,
+        secrets::CASES,
         silent_targets::CASES,
         tenants::CASES,
         tls::CASES,
@@ -80,7 +84,11 @@ fn main() -> ExitCode {
     modules.extend(hostile::CASES);
     // Only debug builds have the points.
     if cfg!(debug_assertions) {
-        modules.push(crash_points::CASES);
+        modules.extend([crash_points::CASES, secrets::CRASHES]);
     }
-    harness::runner::Suite { modules, units: Vec::new(), threads: THREADS, limit: TEST_LIMIT }.run()
+    let units = vec![Trial::test("secrets::commands_tell_no_secret", || {
+        secrets::commands_tell_no_secret();
+        Ok(())
+    })];
+    harness::runner::Suite { modules, units, threads: THREADS, limit: TEST_LIMIT }.run()
 }

@@ -338,3 +338,25 @@ proptest! {
         let _ = load(None, variables.into_iter().filter(|(name, _)| name != "LEVERET_CONFIG"));
     }
 }
+
+/// A path is shown with every error, and a secret in its place would be.
+#[test]
+fn what_belongs_into_a_file_is_no_path() {
+    let (key, hexadecimal) = (format!("{}=", "k".repeat(43)), "ab".repeat(32));
+    for (yaml, place) in [
+        ("amqp: {uri_file: 'amqp://me:s3cret@h'}".to_owned(), "amqp.uri_file"),
+        ("amqp: {hosts: [h], username: me, password_file: \"s3cret\\n\"}".to_owned(), "amqp.password_file"),
+        (
+            "amqp: {hosts: [h], tls: {cert_file: c, key_file: '-----BEGIN PRIVATE KEY----- s3cret'}}"
+                .to_owned(),
+            "amqp.tls.key_file",
+        ),
+        (format!("bundle: {{key_files: ['{key}']}}"), "bundle.key_files[0]"),
+        (format!("bundle: {{key_files: ['{hexadecimal}']}}"), "bundle.key_files[0]"),
+    ] {
+        assert_eq!(
+            error(&yaml),
+            format!("{place}: must be the path of a file, and holds what belongs into one")
+        );
+    }
+}

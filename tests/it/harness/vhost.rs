@@ -65,6 +65,17 @@ impl Vhost {
         self.users.add(name, tags, permissions)
     }
 
+    /// The same with this password, which contains nothing that has a meaning in URIs.
+    pub(crate) fn add_user_with_password(
+        &self,
+        name: &str,
+        password: &str,
+        tags: &str,
+        permissions: [&str; 3],
+    ) -> Address {
+        self.users.add_with_password(name, password, tags, permissions)
+    }
+
     /// Sets a policy on `queues`, `exchanges` or `all` of the names that match `pattern`.
     pub(crate) fn set_policy(&self, name: &str, pattern: &str, apply_to: &str, definition: &Value) {
         let policy =
