@@ -23,6 +23,8 @@ COPY src src
 # Cargo goes by times, and those of the sources may be older than the empty program's.
 RUN touch src/lib.rs src/main.rs \
     && cargo build --locked --release --bin leveret
+COPY scripts/sbom scripts/
+RUN scripts/sbom >sbom.cdx.json
 
 FROM ${BASE_RUNTIME}
 ARG VERSION=dev
@@ -35,6 +37,7 @@ LABEL org.opencontainers.image.title="Leveret" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.created="${CREATED}"
 COPY --from=build /src/target/release/leveret /usr/local/bin/leveret
+COPY --from=build /src/sbom.cdx.json /usr/share/doc/leveret/
 # By number, so that Kubernetes can tell that it is not root.
 USER 65532:65532
 EXPOSE 9690

@@ -90,6 +90,11 @@ lint: ## Check format, lints, documentation and dependencies.
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 	scripts/check-dependencies
 
+sbom: ## Write the bill of materials of the binary, CycloneDX: target/sbom.cdx.json.
+	scripts/setup-toolchain
+	mkdir -p target
+	scripts/sbom >target/sbom.cdx.json
+
 bench-micro: ## Measure the pieces by themselves: time and allocations.
 	scripts/setup-toolchain
 	$(CARGO) bench --locked --bench micro
