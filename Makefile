@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 20
 LEVERET_BENCH_BROKER ?= installed
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo bench bench-micro test test-chart test-monitoring test-image torture fuzz lint ci clean setup-test
+.PHONY: help build demo bench bench-micro test test-chart test-monitoring test-image torture fuzz lint sbom ci clean setup-test
 
 help: ## Show this help.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
