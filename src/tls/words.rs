@@ -66,7 +66,7 @@ impl Peer<'_> {
                 self.trusted()
             ),
             CertificateError::NotValidForName => {
-                format!("{who}'s certificate is not for {host}: {}", RENAME)
+                format!("{who}'s certificate is not for {host}: {RENAME}")
             }
             CertificateError::NotValidForNameContext { presented, .. } => {
                 let mut names = String::new();
@@ -75,7 +75,7 @@ impl Peer<'_> {
                     let _ = write!(names, "{}{}", if names.is_empty() { "" } else { ", " }, plain(name));
                 }
                 let names = if names.is_empty() { "no name".to_owned() } else { names };
-                format!("{who}'s certificate is for {names}, and not for {host}: {}", RENAME)
+                format!("{who}'s certificate is for {names}, and not for {host}: {RENAME}")
             }
             CertificateError::BadSignature => format!(
                 "{who}'s certificate is not signed by the authority that it names, as {} know it: check \

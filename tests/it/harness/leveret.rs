@@ -19,7 +19,6 @@ pub(crate) struct Setup {
     uri: Option<String>,
     yaml: Option<String>,
     environment: Vec<(String, String)>,
-    as_administrator: bool,
     impersonator: bool,
 }
 
@@ -32,13 +31,7 @@ impl Setup {
 
     /// Against what its configuration file names.
     pub(crate) fn of_file() -> Self {
-        Self { uri: None, yaml: None, environment: Vec::new(), as_administrator: false, impersonator: false }
-    }
-
-    /// As the user that the URI names, whoever it is.
-    pub(crate) fn as_administrator(mut self) -> Self {
-        self.as_administrator = true;
-        self
+        Self { uri: None, yaml: None, environment: Vec::new(), impersonator: false }
     }
 
     /// With this configuration file. The URI and the admin listener come from the environment, which goes before it.
@@ -77,11 +70,12 @@ impl Setup {
             command.arg("--config").arg(&config);
             config
         });
-        // One that is not valid never connects.
-        let loaded = config::load(config.as_deref(), self.environment.iter().cloned());
+        let given = self.uri.iter().map(|uri| ("LEVERET_AMQP__URI".to_owned(), uri.clone()));
+        let loaded = config::load(config.as_deref(), self.environment.iter().cloned().chain(given));
         let uri = self.uri.map(|uri| match loaded {
-            Ok(loaded) if !self.as_administrator => users::as_sidecar(&uri, &loaded, self.impersonator),
-            _ => uri,
+            Ok(loaded) => users::as_sidecar(&uri, &loaded, self.impersonator),
+            // One that is not valid never connects.
+            Err(_) => uri,
         });
         let log = File::create(directory.path().join("log")).unwrap();
         let admin_port = free_port();

@@ -121,7 +121,8 @@ pub(super) fn as_sidecar(uri: &str, config: &Config, impersonator: bool) -> Stri
 pub(super) fn as_last_sidecar(uri: &str, config: &Config) -> String {
     as_other(uri, |users| {
         let last = locked(&users.sidecars).last().map(|(_, address)| address.clone());
-        last.unwrap_or_else(|| users.sidecar(Rights { permissions: Permissions::least(config), tags: "" }))
+        let rights = || Rights { permissions: Permissions::least(config), tags: String::new() };
+        last.unwrap_or_else(|| users.sidecar(rights()))
     })
 }
 
