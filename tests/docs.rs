@@ -46,13 +46,17 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The contents of the fenced blocks of a language.
+/// The contents of the fenced blocks of a language, also of those that belong to an item of a list.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
-        let Some(found) = line.strip_prefix("```") else { continue };
-        let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
+        let Some((indent, found)) = line.split_once("```").filter(|(indent, _)| indent.trim().is_empty())
+        else {
+            continue;
+        };
+        let block = lines.by_ref().take_while(|line| line.trim() != "```");
+        let block: Vec<_> = block.map(|line| line.strip_prefix(indent).unwrap_or(line)).collect();
         if found == language {
             blocks.push(block.join("\n"));
         }

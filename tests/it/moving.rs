@@ -107,7 +107,7 @@ async fn shovels_move_what_waits(broker: &Broker) {
             "leveret.parked" => json!({ "dest-queue": "leveret.parked" }),
             _ => json!({ "dest-queue": "leveret.due" }),
         };
-        shovel(&broker, &old, queue, &new, destination);
+        shovel(&broker, &old, queue, &new, &destination);
     }
     let report = ledger.close(LIMIT).await.exactly_once("moved by shovels");
     assert_eq!(report.confirmed, WAITING + NOT_TAKEN);
@@ -125,7 +125,7 @@ async fn wait_for_depth(vhost: &Vhost, queue: &str, depth: u32) {
     .await;
 }
 
-fn shovel(broker: &Broker, from: &Vhost, queue: &str, to: &Vhost, destination: serde_json::Value) {
+fn shovel(broker: &Broker, from: &Vhost, queue: &str, to: &Vhost, destination: &serde_json::Value) {
     let mut value = json!({
         "src-protocol": "amqp091", "src-uri": from.uri(), "src-queue": queue,
         "dest-protocol": "amqp091", "dest-uri": to.uri(), "ack-mode": "on-confirm",
