@@ -101,7 +101,7 @@ fn text_or_binary(bytes: &[u8]) -> HeaderValue {
 #[must_use]
 pub fn are_for_rabbitmq(properties: &BasicProperties) -> bool {
     let is_array = |value: &AMQPValue| matches!(value, AMQPValue::FieldArray(_));
-    let copies = [header::CC, header::BCC].map(|name| self::header(properties, name));
+    let copies = [header::CC, header::BCC].map(|name| header(properties, name));
     properties.headers().as_ref().is_none_or(|table| table.inner().values().all(is_finite))
         && copies.into_iter().flatten().all(is_array)
 }

@@ -15,6 +15,10 @@ use crate::domain::park::Reason;
 /// Bytes of a content header frame beside the encoded properties, which begin with their flags.
 const HEADER_FRAME_OVERHEAD: usize = 20;
 
+/// Longest name of an exchange, in bytes, whose characters take several: with it, the broker's answer is never cut off
+/// unless the virtual host's name is as long.
+const LONGEST_NON_ASCII: usize = 100;
+
 /// Annotations may add this much: below it there is no need to measure.
 const ANNOTATION_ROOM: usize = 1_024;
 
@@ -73,9 +77,8 @@ fn target(props: &BasicProperties, bridge: &BridgeConfig) -> Result<String, Unde
     let Some(asked) = properties::header(props, header::DELAY_EXCHANGE) else {
         return Ok(bridge.target.exchange.clone());
     };
-    // No exchange has a longer name, and no publish can carry one.
     let allowed = |name: &&str| {
-        name.len() <= usize::from(u8::MAX)
+        is_answerable(name)
             && (*name == bridge.target.exchange
                 || bridge.target.allow.iter().any(|pattern| pattern.matches(name)))
     };
@@ -84,12 +87,20 @@ fn target(props: &BasicProperties, bridge: &BridgeConfig) -> Result<String, Unde
         undeliverable(
             Reason::ExchangeNotAllowed,
             format!(
-                "header {} names exchange \"{asked}\", which no pattern in target.allow of bridge \"{}\" matches",
+                "header {} names exchange {asked:?}, which no pattern in target.allow of bridge \"{}\" matches, or which is too long",
                 header::DELAY_EXCHANGE,
                 bridge.name
             ),
         )
     })
+}
+
+/// Whether an exchange of that name can be asked for. Of one that is missing, the broker's answer repeats the name, cut off
+/// at 255 bytes: in the middle of a character the client could not read that, nor go on. Control characters are at odds with
+/// the answer as well; and no name is longer than 255 bytes.
+fn is_answerable(name: &str) -> bool {
+    let longest = if name.is_ascii() { usize::from(u8::MAX) } else { LONGEST_NON_ASCII };
+    name.len() <= longest && !name.chars().any(char::is_control)
 }
 
 /// The routing keys of the copies that the broker will make.

@@ -97,11 +97,14 @@ async fn a_message_that_chooses_a_bad_exchange_costs_its_bundle_nothing(broker: 
     let mut scene = Scene::with(broker, bridge).await;
     let internal = serde_json::json!({ "type": "topic", "durable": true, "internal": true });
     broker.management().put(&format!("/exchanges/{}/internal", scene.vhost.name()), &internal);
-    let longest = "é".repeat(127);
+    let (ascii, longest) = ("m".repeat(255), "é".repeat(127));
     let choices = [
         ("missing", "exchange-missing"),
-        (longest.as_str(), "exchange-missing"),
-        ("nul \0 and \n", "exchange-missing"),
+        ("é", "exchange-missing"),
+        (ascii.as_str(), "exchange-missing"),
+        // What the broker would say of these, the client could not read.
+        (longest.as_str(), "exchange-not-allowed"),
+        ("nul \0 and \n", "exchange-not-allowed"),
         ("internal", "access-refused"),
         ("leveret.due", "target-loops"),
         ("amq.fanout", "unroutable"),
