@@ -17,8 +17,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
+type Check = fn(&[u8]);
+
 /// The targets, each with what it checks.
-const TARGETS: [(&str, fn(&[u8])); 6] = [
+const TARGETS: [(&str, Check); 6] = [
     ("bundle", checks::bundle),
     ("properties", checks::properties),
     ("rescue", checks::rescue),
