@@ -231,9 +231,10 @@ impl Flow {
                 Ok(message) => {
                     let delay = message.due.saturating_since(message.accepted_at);
                     self.setting.metrics.bridge(message.bridge.as_str()).accepted(delay);
-                    // Without a delay it is due when it was read, and that is rounded up: perhaps to a moment that is
-                    // still to come, for which it must not take the way through a bundle.
-                    let left = if delay.is_zero() { delay } else { message.due.saturating_since(now.wall) };
+                    // No more than its delay, also where the clock was set back since the message was read. And without
+                    // a delay it is due when it was read, and that is rounded up: perhaps to a moment that is still to
+                    // come, for which it must not take the way through a bundle.
+                    let left = plan::remaining(message.due, now.wall, Some(delay));
                     self.place(Part { message, receipt, from_ingress: true, attempts: 0 }, left, now);
                 }
                 Err(refused) => {
