@@ -111,6 +111,8 @@ struct State {
     channel: Channel,
     settlement: Settlement,
     prefetch: Prefetch,
+    /// Of the last delivery: the broker counts those of a channel from 1, without a gap.
+    last_tag: u64,
     subscriptions: u64,
     settled: UnboundedSender<Settled>,
     settlements: UnboundedReceiver<Settled>,
@@ -142,7 +144,7 @@ impl Source {
                 delivery = next(&mut consumer) => match delivery {
                     Some(Ok(delivery)) => {
                         if let Some(arrivals) = &arrivals {
-                            self.take(delivery, &mut state, arrivals);
+                            self.take(delivery, &mut state, arrivals)?;
                         }
                     }
                     Some(Err(error)) => return Err(error.into()),
@@ -254,7 +256,7 @@ impl Source {
         self.cancel(state, consumer).await?;
         // What was on its way before the broker heard of the cancel.
         while let Some(delivery) = consumer.next().await {
-            self.take(delivery?, state, arrivals);
+            self.take(delivery?, state, arrivals)?;
         }
         while state.settlement.unsettled_bytes() > change.resume_at {
             if !self.settle(state, None, drain).await? {
@@ -282,9 +284,25 @@ impl Source {
         Ok(true)
     }
 
-    fn take(&self, delivery: Delivery, state: &mut State, arrivals: &UnboundedSender<Arrival>) {
+    /// Fails where the broker has delivered something that never came here: from 4.3 on it may give messages to a consumer
+    /// that it has cancelled because of `consumer_timeout`. An acknowledgement of this delivery and all before it would
+    /// settle those too. They come again once the channel is closed.
+    fn take(
+        &self,
+        delivery: Delivery,
+        state: &mut State,
+        arrivals: &UnboundedSender<Arrival>,
+    ) -> Result<(), Failure> {
         crash_point::pass("received", self.kind.name());
         let tag = delivery.delivery_tag;
+        let expected = state.last_tag + 1;
+        if tag != expected {
+            let queue = &self.queue;
+            return Err(Failure::Connection(format!(
+                "delivery {expected} of {queue} went to a consumer that the broker had cancelled"
+            )));
+        }
+        state.last_tag = tag;
         let settled = state.settled.clone();
         let arrival = match &self.kind {
             Kind::Ingress { bridge, rules } => Arrival::Published {
@@ -296,6 +314,7 @@ impl Source {
         state.settlement.delivered(tag, arrival.size());
         // Nobody listens any more only where the session is over, and then the broker delivers it again.
         let _ = arrivals.send(arrival);
+        Ok(())
     }
 }
 
@@ -307,6 +326,7 @@ impl State {
             channel,
             settlement: Settlement::default(),
             prefetch,
+            last_tag: 0,
             subscriptions: 0,
             settled,
             settlements,
