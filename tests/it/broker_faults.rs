@@ -1,8 +1,8 @@
-//! A broker that restarts, crashes, or is short of memory: nothing is lost, nothing comes early.
+//! A broker that restarts, crashes, or is short of memory or disk: nothing is lost, nothing comes early.
 
 use std::time::Duration;
 
-use crate::harness::broker::Broker;
+use crate::harness::broker::{Alarm, Broker};
 use crate::harness::eventually;
 use crate::harness::ledger::{Ledger, Load, declare_target, random_delays};
 use crate::harness::leveret::Leveret;
@@ -10,7 +10,8 @@ use crate::harness::runner::{Case, cases};
 
 pub(crate) const CASES: &[Case] = cases![
     shared: ;
-    own_node: the_broker_restarts_under_load, the_broker_is_killed_under_load, a_memory_alarm_while_messages_are_due
+    own_node: the_broker_restarts_under_load, the_broker_is_killed_under_load, a_memory_alarm_while_messages_are_due,
+        a_disk_alarm_while_messages_are_due
 ];
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -54,6 +55,14 @@ async fn goes_away_under_load(broker: &Broker, name: &str, go: impl FnOnce(&Brok
 }
 
 async fn a_memory_alarm_while_messages_are_due(broker: &Broker) {
+    an_alarm_while_messages_are_due(broker, Alarm::Memory).await;
+}
+
+async fn a_disk_alarm_while_messages_are_due(broker: &Broker) {
+    an_alarm_while_messages_are_due(broker, Alarm::Disk).await;
+}
+
+async fn an_alarm_while_messages_are_due(broker: &Broker, alarm: Alarm) {
     let node = broker.dedicated();
     let vhost = node.create_vhost();
     let uri = vhost.uri();
@@ -64,7 +73,7 @@ async fn a_memory_alarm_while_messages_are_due(broker: &Broker) {
     // The alarm takes a few seconds to raise: some are due before, some while it lasts, some after.
     let load = Load::start(ledger, &uri, 200, random_delays("q", 0..10_000));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    node.set_memory_alarm(true).await;
+    node.set_alarm(alarm, true).await;
     let blocked = || leveret.metrics().sum("leveret_connection_blocked", &[]);
     eventually("publishing is blocked", LIMIT, async || (blocked() > 0.0).then_some(())).await;
     assert_eq!(leveret.metrics().sum("leveret_connection_blocked", &[("role", "consume")]), 0.0);
@@ -73,9 +82,9 @@ async fn a_memory_alarm_while_messages_are_due(broker: &Broker) {
     // Longer than Leveret waits for confirms before it suspects a target.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(ledger.arrived_count(), arrived, "delivered in spite of the alarm");
-    node.set_memory_alarm(false).await;
+    node.set_alarm(alarm, false).await;
     load.stop().await;
-    let report = ledger.close(LIMIT).await.exactly_once("a memory alarm");
+    let report = ledger.close(LIMIT).await.exactly_once(&format!("{alarm:?} alarm"));
     assert!(report.published > arrived, "nothing was due while the alarm lasted");
     eventually("everything is settled", LIMIT, async || {
         (leveret.metrics().sum("leveret_unsettled_deliveries", &[]) == 0.0).then_some(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::broker::Broker;
+use crate::harness::broker::{Alarm, Broker};
 use crate::harness::eventually;
 use crate::harness::ledger::{Draft, Ledger, Load, declare_target, random_delays};
 use crate::harness::leveret::Leveret;
@@ -109,7 +109,7 @@ async fn more_crashes_than_a_delivery_limit(broker: &Broker) {
     leveret.sigkill();
     leveret.wait().await;
     publish(1_000).await;
-    node.set_memory_alarm(true).await;
+    node.set_alarm(Alarm::Memory, true).await;
 
     for _ in 0..CRASHES {
         let mut leveret = Leveret::start(&uri, yaml).await;
@@ -124,7 +124,7 @@ async fn more_crashes_than_a_delivery_limit(broker: &Broker) {
     }
     assert_eq!(ledger.arrived_count(), 0);
 
-    node.set_memory_alarm(false).await;
+    node.set_alarm(Alarm::Memory, false).await;
     let _collecting = ledger.collect(&uri, "q");
     let _leveret = Leveret::start(&uri, yaml).await;
     let report = ledger.close(LIMIT).await.nothing_lost_or_early("25 crashes with the same messages");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::broker::Broker;
+use crate::harness::broker::{Alarm, Broker};
 use crate::harness::eventually;
 use crate::harness::ledger::{Draft, Ledger, Load, declare_target, random_delays};
 use crate::harness::leveret::{Leveret, Setup};
@@ -122,7 +122,7 @@ async fn stuck(broker: &Broker, yaml: &str) -> Stuck {
     let ledger = Ledger::open();
     let drafts = std::iter::repeat_with(|| Draft::to_queue("q", 500)).take(COUNT);
     Load::start(ledger, &uri, 1_000, drafts).finish().await;
-    node.set_memory_alarm(true).await;
+    node.set_alarm(Alarm::Memory, true).await;
     let leveret = Leveret::start(&uri, yaml).await;
     eventually("it has taken all and the broker has blocked it", LIMIT, async || {
         let sum = |name| leveret.metrics().sum(name, &[]);
@@ -145,7 +145,7 @@ async fn cannot_finish(broker: &Broker, yaml: &str) {
     let Stuck { node, vhost, ledger, mut leveret } = stuck(broker, yaml).await;
     leveret.sigterm();
     assert_eq!(leveret.wait().await.code(), Some(75), "{}", leveret.log());
-    node.set_memory_alarm(false).await;
+    node.set_alarm(Alarm::Memory, false).await;
     let _collecting = ledger.collect(&vhost.uri(), "q");
     let _again = Leveret::start(&vhost.uri(), yaml).await;
     ledger.close(LIMIT).await.nothing_lost_or_early("a stop that could not finish");
@@ -159,7 +159,7 @@ async fn a_second_signal_exits_at_once(broker: &Broker) {
     leveret.sigterm();
     assert_eq!(leveret.wait().await.code(), Some(1), "{}", leveret.log());
     assert!(asked.elapsed() < PROMPT, "took {:?}", asked.elapsed());
-    node.set_memory_alarm(false).await;
+    node.set_alarm(Alarm::Memory, false).await;
     let _collecting = ledger.collect(&vhost.uri(), "q");
     let _again = Leveret::start(&vhost.uri(), "").await;
     ledger.close(LIMIT).await.nothing_lost_or_early("a second signal");

@@ -1,15 +1,15 @@
 //! The harness itself, on each broker: what the other tests take for granted.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};
 use serde_json::json;
 
-use crate::harness::broker::Broker;
+use crate::harness::broker::{Alarm, Broker};
 use crate::harness::client::{Client, now_ms, table};
 use crate::harness::eventually;
-use crate::harness::proxy::Proxy;
+use crate::harness::proxy::{Proxy, Way};
 use crate::harness::raw::RawClient;
 use crate::harness::runner::{Case, cases};
 use crate::harness::table::{Field, RawProperties, encode};
@@ -19,8 +19,8 @@ const SOON: Duration = Duration::from_secs(20);
 pub(crate) const CASES: &[Case] = cases![
     shared: a_client_publishes_and_consumes, every_header_type_comes_back_as_it_was, headers_keep_their_order_up_to_3,
         a_policy_acts_on_a_queue, a_user_is_held_to_its_permissions, connections_are_closed_by_the_broker,
-        a_proxy_cuts_stalls_and_refuses;
-    own_node: a_node_restarts_with_its_data, a_killed_node_comes_back, a_memory_alarm_blocks_publishers,
+        a_proxy_cuts_stalls_and_refuses, a_proxy_loses_one_way, a_narrow_proxy_takes_its_time;
+    own_node: a_node_restarts_with_its_data, a_killed_node_comes_back, alarms_block_publishers,
         extra_configuration_counts
 ];
 
@@ -159,6 +159,43 @@ async fn a_proxy_cuts_stalls_and_refuses(broker: &Broker) {
     assert_eq!(Client::connect(&uri).await.depth("q").await, 2);
 }
 
+async fn a_proxy_loses_one_way(broker: &Broker) {
+    let vhost = broker.create_vhost();
+    let proxy = Proxy::start(broker.address()).await;
+    let near = Client::connect(&vhost.uri()).await;
+    near.declare_queue("q", FieldTable::default()).await;
+    for (way, arrives) in [(Way::FromBroker, 1), (Way::ToBroker, 0)] {
+        let client = Client::connect(&vhost.uri_through(proxy.port())).await;
+        let before = near.depth("q").await;
+        proxy.lose(way);
+        let mut unanswered = Box::pin(client.try_publish("", "q", BasicProperties::default(), b"once"));
+        let waited = tokio::time::timeout(Duration::from_millis(500), &mut unanswered).await;
+        assert!(waited.is_err(), "confirmed over a network that loses what goes {way:?}");
+        if arrives > 0 {
+            eventually("it arrives", SOON, async || {
+                (near.depth("q").await == before + arrives).then_some(())
+            })
+            .await;
+        }
+        proxy.resume();
+        eventually("the client sees the end", SOON, async || (!client.is_connected()).then_some(())).await;
+        assert_eq!(near.depth("q").await, before + arrives);
+    }
+}
+
+async fn a_narrow_proxy_takes_its_time(broker: &Broker) {
+    const SIZE: usize = 20_000;
+    let vhost = broker.create_vhost();
+    let proxy = Proxy::start(broker.address()).await;
+    let client = Client::connect(&vhost.uri_through(proxy.port())).await;
+    client.declare_queue("q", FieldTable::default()).await;
+    proxy.narrow(SIZE);
+    let began = Instant::now();
+    client.publish("", "q", BasicProperties::default(), &[0; SIZE]).await;
+    assert!(began.elapsed() > Duration::from_millis(900), "took {:?}", began.elapsed());
+    proxy.resume();
+}
+
 async fn a_node_restarts_with_its_data(broker: &Broker) {
     let node = broker.dedicated();
     survives(&node, || node.restart()).await;
@@ -185,18 +222,20 @@ async fn survives(node: &Broker, interruption: impl FnOnce()) {
     assert_eq!(client.consume("q").await.next(SOON).await.delivery.data, b"kept");
 }
 
-async fn a_memory_alarm_blocks_publishers(broker: &Broker) {
+async fn alarms_block_publishers(broker: &Broker) {
     let node = broker.dedicated();
     let vhost = node.create_vhost();
     Client::connect(&vhost.uri()).await.declare_queue("q", FieldTable::default()).await;
-    node.set_memory_alarm(true).await;
-    let mut raw = RawClient::connect(vhost.address(), vhost.name()).await;
-    let properties = RawProperties::default();
-    let mut publishing = Box::pin(raw.publish("", "q", &properties, b"blocked"));
-    let waited = tokio::time::timeout(Duration::from_millis(500), &mut publishing).await;
-    assert!(waited.is_err(), "published in spite of the alarm");
-    node.set_memory_alarm(false).await;
-    publishing.await;
+    for alarm in [Alarm::Memory, Alarm::Disk] {
+        node.set_alarm(alarm, true).await;
+        let mut raw = RawClient::connect(vhost.address(), vhost.name()).await;
+        let properties = RawProperties::default();
+        let mut publishing = Box::pin(raw.publish("", "q", &properties, b"blocked"));
+        let waited = tokio::time::timeout(Duration::from_millis(500), &mut publishing).await;
+        assert!(waited.is_err(), "published in spite of the alarm");
+        node.set_alarm(alarm, false).await;
+        publishing.await;
+    }
 }
 
 async fn extra_configuration_counts(broker: &Broker) {

@@ -15,7 +15,7 @@ use super::replica::Replica;
 use super::report::Incident;
 use super::schedule::{BrokerFault, Fault, Step, TargetFault, World};
 use super::traffic::{BRIDGES, FRAGILE};
-use crate::harness::broker::Broker;
+use crate::harness::broker::{Alarm, Broker};
 use crate::harness::client::{Client, now_ms, table};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
@@ -168,9 +168,9 @@ impl<'a> Stage<'a> {
                 self.cluster.start_again();
             }
             BrokerFault::MemoryAlarm => {
-                nodes[0].set_memory_alarm(true).await;
+                nodes[0].set_alarm(Alarm::Memory, true).await;
                 sleep(lasts).await;
-                nodes[0].set_memory_alarm(false).await;
+                nodes[0].set_alarm(Alarm::Memory, false).await;
             }
         }
     }

@@ -44,6 +44,13 @@ impl Address {
     }
 }
 
+/// What a broker is short of. It then blocks every connection that publishes, on all nodes of its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    Memory,
+    Disk,
+}
+
 /// A broker. Ordinary tests share one of each installation, each in virtual hosts of its own; a test that stops or
 /// alarms the broker takes a [`Broker::dedicated`] one.
 pub(crate) struct Broker {
@@ -138,7 +145,7 @@ impl Broker {
     /// it is killed within a second or so of a declaration, it comes back with that queue empty or without a leader,
     /// confirmed messages notwithstanding (3.10.8 and 4.3.6).
     pub(crate) fn flush_declarations(&self) {
-        self.own().1.ctl(&["eval", "[ok = dets:sync(Table) || Table <- dets:all()]."]);
+        self.eval("[ok = dets:sync(Table) || Table <- dets:all()].");
     }
 
     /// Kills it with SIGKILL, as a crash would. See [`Broker::flush_declarations`].
@@ -163,13 +170,20 @@ impl Broker {
         self.start_again();
     }
 
-    /// Raises or clears the memory alarm, which blocks every connection that publishes.
-    pub(crate) async fn set_memory_alarm(&self, raised: bool) {
-        let watermark: &[&str] = if raised { &["absolute", "1MB"] } else { &["0.6"] };
-        self.own().1.ctl(&[&["set_vm_memory_high_watermark"], watermark].concat());
-        eventually("the memory alarm is as asked", ALARM_LIMIT, async || {
+    /// Raises or clears an alarm.
+    pub(crate) async fn set_alarm(&self, alarm: Alarm, raised: bool) {
+        let (limit, field) = match (alarm, raised) {
+            (Alarm::Memory, true) => {
+                (["set_vm_memory_high_watermark", "absolute", "1MB"].as_slice(), "mem_alarm")
+            }
+            (Alarm::Memory, false) => (["set_vm_memory_high_watermark", "0.6"].as_slice(), "mem_alarm"),
+            (Alarm::Disk, true) => (["set_disk_free_limit", "1000000GB"].as_slice(), "disk_free_alarm"),
+            (Alarm::Disk, false) => (["set_disk_free_limit", "50MB"].as_slice(), "disk_free_alarm"),
+        };
+        self.own().1.ctl(limit);
+        eventually("the alarm is as asked", ALARM_LIMIT, async || {
             let nodes = self.management.find("/nodes")?;
-            let alarms = nodes.as_array()?.iter().any(|node| node["mem_alarm"] == true);
+            let alarms = nodes.as_array()?.iter().any(|node| node[field] == true);
             (alarms == raised).then_some(())
         })
         .await;
@@ -194,7 +208,7 @@ impl Broker {
         let name = format!("rabbit_misc:r(<<\"{vhost}\">>, queue, <<\"{queue}\">>)");
         let tell =
             format!("{{ok, Queue}} = rabbit_amqqueue:lookup({name}), sys:{what}(amqqueue:get_pid(Queue)).");
-        self.own().1.ctl(&["eval", &tell]);
+        self.eval(&tell);
     }
 
     /// Enables a plugin that RabbitMQ comes with.
@@ -210,6 +224,11 @@ impl Broker {
     /// Ends its node for good: for a broker that is never dropped.
     pub(crate) fn dispose(&self) {
         self.own().1.dispose();
+    }
+
+    /// Runs an Erlang expression on its node.
+    fn eval(&self, expression: &str) {
+        self.own().1.ctl(&["eval", expression]);
     }
 
     fn own(&self) -> &(Installation, Node) {

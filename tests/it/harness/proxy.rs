@@ -1,13 +1,18 @@
-//! A TCP proxy in front of the broker, to cut, stall and refuse what goes through it while the broker is well.
+//! A TCP proxy in front of the broker: a network that breaks in many ways while the broker is well.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::broker::Address;
+
+/// A narrow network passes a part of what it can in a second, then pauses for that part of a second.
+const PARTS_OF_A_SECOND: u32 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -17,6 +22,17 @@ enum Mode {
     Stalled,
     /// New connections are closed at once.
     Refusing,
+    /// Connections are taken and kept, and what goes that way vanishes.
+    Losing(Way),
+    /// So many bytes a second pass in each direction of each connection.
+    Narrow(usize),
+}
+
+/// A direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    ToBroker,
+    FromBroker,
 }
 
 /// A proxy on a port of 127.0.0.1; gone, with its connections, when it is dropped.
@@ -63,6 +79,17 @@ impl Proxy {
         self.mode.send_replace(Mode::Refusing);
     }
 
+    /// Loses what goes that way, the end of a connection too, while what goes the other way arrives. All connections end
+    /// when the mode changes: a stream with a gap is none.
+    pub(crate) fn lose(&self, way: Way) {
+        self.mode.send_replace(Mode::Losing(way));
+    }
+
+    /// Lets so many bytes a second pass, in each direction of each connection.
+    pub(crate) fn narrow(&self, bytes_a_second: usize) {
+        self.mode.send_replace(Mode::Narrow(bytes_a_second));
+    }
+
     /// Lets everything pass again.
     pub(crate) fn resume(&self) {
         self.mode.send_replace(Mode::Open);
@@ -97,8 +124,8 @@ async fn connect(
         let (server_read, server_write) = server.into_split();
         // One direction that ends takes the other with it: AMQP knows no half-open connection.
         tokio::select! {
-            () = pass(client_read, server_write, mode.clone()) => {}
-            () = pass(server_read, client_write, mode.clone()) => {}
+            () = pass(Way::ToBroker, client_read, server_write, mode.clone()) => {}
+            () = pass(Way::FromBroker, server_read, client_write, mode.clone()) => {}
         }
     };
     tokio::select! {
@@ -109,18 +136,54 @@ async fn connect(
 }
 
 async fn pass(
+    way: Way,
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut mode: watch::Receiver<Mode>,
 ) {
+    let mut losing = mode.clone();
     let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
-        if mode.wait_for(|mode| *mode != Mode::Stalled).await.is_err() {
-            return;
+    let passing = async {
+        loop {
+            let Ok(read @ 1..) = from.read(&mut buffer).await else { return };
+            let mut rest = &buffer[..read];
+            while !rest.is_empty() {
+                let now = mode.wait_for(|mode| *mode != Mode::Stalled).await.map(|mode| *mode);
+                let Ok(now) = now else { return };
+                let length = match now {
+                    Mode::Narrow(bytes_a_second) => (bytes_a_second / PARTS_OF_A_SECOND as usize).max(1),
+                    _ => rest.len(),
+                };
+                let (piece, after) = rest.split_at(length.min(rest.len()));
+                if to.write_all(piece).await.is_err() {
+                    return;
+                }
+                rest = after;
+                if matches!(now, Mode::Narrow(_)) {
+                    tokio::select! {
+                        () = sleep(Duration::from_secs(1) / PARTS_OF_A_SECOND) => {}
+                        _ = mode.wait_for(|mode| *mode != now) => {}
+                    }
+                }
+            }
         }
-        if to.write_all(&buffer[..read]).await.is_err() {
-            return;
-        }
+    };
+    tokio::select! {
+        () = passing => return,
+        // Where the proxy is dropped, nothing more is passed either.
+        _ = losing.wait_for(|mode| *mode == Mode::Losing(way)) => {}
+    }
+    lose(way, from, losing).await;
+}
+
+/// Takes and forgets what comes, for as long as that way is lost.
+async fn lose(way: Way, mut from: impl AsyncRead + Unpin, mut mode: watch::Receiver<Mode>) {
+    let forgetting = async {
+        let _ = copy(&mut from, &mut sink()).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = forgetting => {}
+        _ = mode.wait_for(|mode| *mode != Mode::Losing(way)) => {}
     }
 }
