@@ -1,15 +1,20 @@
-//! Leveret's own queues are deleted under it. What is in a queue goes with it; Leveret declares it anew and goes on.
+//! Leveret's own queues are deleted and purged under it. What is in a queue goes with it, and nothing else; a queue that is
+//! gone Leveret declares anew.
 
 use std::time::Duration;
 
 use crate::harness::broker::Broker;
+use crate::harness::client::Client;
 use crate::harness::eventually;
 use crate::harness::ledger::{Draft, Ledger, Load, declare_target, random_delays};
 use crate::harness::leveret::Leveret;
+use crate::harness::messages::wait_for_metric;
 use crate::harness::runner::{Case, cases};
+use crate::harness::vhost::Vhost;
 
 pub(crate) const CASES: &[Case] = cases![
-    shared: a_deleted_due_queue_comes_back, a_deleted_ingress_queue_comes_back, a_deleted_level_comes_back
+    shared: a_deleted_due_queue_comes_back, a_deleted_ingress_queue_comes_back, a_deleted_level_comes_back,
+        a_purge_takes_what_the_queue_holds_and_no_more, a_deletion_takes_what_the_queue_holds_and_no_more
 ];
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -78,4 +83,59 @@ async fn a_deleted_level_comes_back(broker: &Broker) {
     assert!(leveret.metrics().sum("leveret_reconnects_total", &[]) >= 1.0);
     let names = vhost.queue_names();
     assert!(levels.iter().all(|level| names.contains(level)), "not all levels are there again: {names:?}");
+}
+
+async fn a_purge_takes_what_the_queue_holds_and_no_more(broker: &Broker) {
+    takes_what_the_queue_holds(broker, "purged", Vhost::purge_queue).await;
+}
+
+async fn a_deletion_takes_what_the_queue_holds_and_no_more(broker: &Broker) {
+    takes_what_the_queue_holds(broker, "deleted", Vhost::delete_queue).await;
+}
+
+/// Some in a level, then some in the due queue, then some in ingress; then what no queue held.
+async fn takes_what_the_queue_holds(broker: &Broker, how: &str, take: impl Fn(&Vhost, &str)) {
+    const EACH: usize = 20;
+    // What is to be lost would wait for longer than the test.
+    const YAML: &str = "ladder: [1m]";
+    const THROUGH_THE_LEVEL_MS: i64 = 600_000;
+    const STRAIGHT_MS: i64 = 50_000;
+    let vhost = broker.create_vhost();
+    let uri = vhost.uri();
+    declare_target(&uri, "q").await;
+    let client = Client::connect(&uri).await;
+    let ledger = Ledger::open();
+    let _collecting = ledger.collect(&uri, "q");
+    let publish = async |delay_ms| {
+        let drafts = std::iter::repeat_with(move || Draft::to_queue("q", delay_ms)).take(EACH);
+        Load::start(ledger, &uri, 1_000, drafts).finish().await;
+    };
+    let is_filled = async |queue| {
+        eventually(&format!("{queue} is filled"), LIMIT, async || {
+            (client.depth(queue).await > 0).then_some(())
+        })
+        .await;
+    };
+
+    let mut leveret = Leveret::start(&uri, YAML).await;
+    publish(THROUGH_THE_LEVEL_MS).await;
+    wait_for_metric(&leveret, "leveret_level_messages_total", &[("level", "1m")], EACH as f64).await;
+    is_filled("leveret.level.1m").await;
+    take(&vhost, "leveret.level.1m");
+
+    publish(STRAIGHT_MS).await;
+    wait_for_metric(&leveret, "leveret_held_messages", &[], EACH as f64).await;
+    leveret.sigterm();
+    leveret.expect_exit(0).await;
+    is_filled("leveret.due").await;
+    take(&vhost, "leveret.due");
+
+    publish(0).await;
+    is_filled("leveret.ingress.default").await;
+    take(&vhost, "leveret.ingress.default");
+
+    let _leveret = Leveret::start(&uri, YAML).await;
+    publish(1_000).await;
+    eventually("the rest comes", LIMIT, async || (ledger.arrived_count() == EACH).then_some(())).await;
+    ledger.close(Duration::ZERO).await.exactly_once_but_the_first(3 * EACH, how);
 }

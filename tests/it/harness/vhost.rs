@@ -118,6 +118,11 @@ impl Vhost {
             .collect()
     }
 
+    /// Removes all that is ready in a queue.
+    pub(crate) fn purge_queue(&self, queue: &str) {
+        self.management.delete(&format!("/queues/{}/{queue}/contents", self.name));
+    }
+
     /// Deletes a queue with all that is in it.
     pub(crate) fn delete_queue(&self, queue: &str) {
         self.management.delete(&format!("/queues/{}/{queue}", self.name));

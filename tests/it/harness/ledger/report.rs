@@ -50,12 +50,26 @@ impl Report {
 
     /// Prints it under that name, and panics where a message was lost, early or altered. Doubles are counted.
     pub(crate) fn nothing_lost_or_early(self, name: &str) -> Self {
+        let report = self.nothing_altered(name);
+        assert!(report.lost.is_empty(), "{name}: lost {:?}", report.lost);
+        assert!(report.early.is_empty(), "{name}: early (number, by ms) {:?}", report.early);
+        report
+    }
+
+    /// As [`Report::exactly_once`], but that precisely the first messages were lost.
+    pub(crate) fn exactly_once_but_the_first(self, count: usize, name: &str) -> Self {
+        let report = self.nothing_altered(name);
+        assert_eq!(report.lost, (0..count).collect::<Vec<_>>(), "{name}: lost");
+        assert!(report.early.is_empty(), "{name}: early (number, by ms) {:?}", report.early);
+        assert_eq!(report.doubles, 0, "{name}: doubles");
+        report
+    }
+
+    fn nothing_altered(self, name: &str) -> Self {
         println!("{name}: {self}");
         let first: Vec<_> = self.complaints.iter().take(3).collect();
         assert!(first.is_empty(), "{name}: {} complaints, first {first:#?}", self.complaints.len());
         assert!(self.confirmed > 0, "{name}: nothing was published");
-        assert!(self.lost.is_empty(), "{name}: lost {:?}", self.lost);
-        assert!(self.early.is_empty(), "{name}: early (number, by ms) {:?}", self.early);
         self
     }
 
