@@ -17,6 +17,7 @@ mod bad_targets;
 mod bench;
 mod broker_faults;
 mod bulk;
+mod clocks;
 mod clusters;
 mod config_and_cli;
 mod connections;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         bench::CASES,
         broker_faults::CASES,
         bulk::CASES,
+        clocks::CASES,
         clusters::CASES,
         config_and_cli::CASES,
         connections::CASES,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use leveret::config;
 use tempfile::TempDir;
 
+use super::clock::{self, Clock};
 use super::metrics::Metrics;
 use super::{blocking, eventually, http, users};
 
@@ -50,6 +51,11 @@ impl Setup {
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// With this wall clock.
+    pub(crate) fn clock(self, clock: &Clock) -> Self {
+        clock.environment().iter().fold(self, |setup, (name, value)| setup.env(name, value))
     }
 
     /// Starts it and waits until it is ready.
@@ -197,6 +203,7 @@ impl Drop for Leveret {
         // Only a process that has ended already cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        clock::sweep(self.pid());
         if std::thread::panicking() {
             eprintln!("---- log of sidecar {} ----\n{}", self.pid(), self.log());
         }

@@ -4,6 +4,7 @@ pub(crate) mod broker;
 pub(crate) mod certificates;
 pub(crate) mod cli;
 pub(crate) mod client;
+pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod http;
 pub(crate) mod ledger;
