@@ -21,6 +21,7 @@ mod clocks;
 mod clusters;
 mod config_and_cli;
 mod connections;
+mod consuming;
 mod crash_points;
 mod crashes;
 mod fidelity;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         clusters::CASES,
         config_and_cli::CASES,
         connections::CASES,
+        consuming::CASES,
         crashes::CASES,
         graceful_stop::CASES,
         ladder_change::CASES,

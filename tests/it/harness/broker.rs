@@ -194,6 +194,27 @@ impl Broker {
         self.own().1.ctl(&["eval", "ssl:clear_pem_cache()."]);
     }
 
+    /// Closes every channel that consumes in this virtual host with a soft error: the broker believes that the client has
+    /// acknowledged what it was never given.
+    pub(crate) fn fail_consuming_channels(&self, vhost: &str) {
+        let fail = format!(
+            "[rabbit_channel_common:do(Channel, {{'basic.ack', 1000000000, false}}) || Channel <- rabbit_channel:list(), \
+             [{{vhost, <<\"{vhost}\">>}}, {{consumer_count, Count}}] <- [rabbit_channel:info(Channel, [vhost, consumer_count])], \
+             Count > 0]."
+        );
+        self.eval(&fail);
+    }
+
+    /// Gives consumers so long to acknowledge a delivery. For connections that are made from now on.
+    pub(crate) fn set_consumer_timeout(&self, timeout: Duration) {
+        let ms = timeout.as_millis();
+        // The 3 series looks once in a tick of the channel, which is a minute.
+        self.eval(&format!(
+            "[application:set_env(rabbit, Name, Ms) || {{Name, Ms}} <- [{{consumer_timeout, {ms}}}, \
+             {{channel_tick_interval, 500}}]]."
+        ));
+    }
+
     /// Lets a classic queue hang: it takes no message and confirms none until it is resumed.
     pub(crate) fn suspend_queue(&self, vhost: &str, queue: &str) {
         self.tell_queue("suspend", vhost, queue);
