@@ -11,7 +11,7 @@ use crate::harness::runner::{Case, cases};
 use crate::harness::vhost::Vhost;
 
 pub(crate) const CASES: &[Case] = cases![
-    shared: ; cluster: nodes_are_killed_one_after_another_and_then_all
+    shared: ; cluster: nodes_are_killed_one_after_another_and_then_all, leaders_are_cut_off_and_killed
 ];
 
 const NODES: usize = 3;
@@ -36,12 +36,7 @@ async fn nodes_are_killed_one_after_another_and_then_all(broker: &Broker) {
     for node in cluster.nodes() {
         cluster.wait_until_spare(node).await;
         node.kill();
-        let arrived = ledger.arrived_count();
-        // More than were on their way to the target when the node died.
-        eventually("messages arrive without that node", LIMIT, async || {
-            (ledger.arrived_count() > arrived + 400).then_some(())
-        })
-        .await;
+        messages_arrive(ledger).await;
         node.start_again();
     }
     // It was connected to the first node, and then to the second.
@@ -58,6 +53,53 @@ async fn nodes_are_killed_one_after_another_and_then_all(broker: &Broker) {
         println!("what waits: {:?}", vhost.depths());
     }
     report.nothing_lost_or_early("three nodes killed one after another, then all");
+}
+
+/// The node that leads a queue is the worst one to lose: all that happens in the queue happens there.
+async fn leaders_are_cut_off_and_killed(broker: &Broker) {
+    let first = broker.dedicated();
+    let cluster = Cluster::around(&first, NODES);
+    let vhost = first.create_vhost();
+    declare_target(&vhost.uri(), "q").await;
+    // Where a queue is declared, it is led at first: one replica is on that side of the cut, and all else on the other.
+    let mut cut_off = Leveret::start(&cluster.uri_from(0, &vhost), "").await;
+    let mut other = Leveret::start(&cluster.uri_from(1, &vhost), "").await;
+    every_queue_has_a_member_on_each_node(&vhost).await;
+    cluster.flush_declarations();
+    let ledger = Ledger::open();
+    let _collecting = ledger.collect(&cluster.uri_from(1, &vhost), "q");
+    let load = Load::start(ledger, &cluster.uri_from(2, &vhost), 200, random_delays("q", 0..4_000));
+    messages_arrive(ledger).await;
+
+    let leader = cluster.leader_of(&vhost, "leveret.due").await;
+    cluster.isolate(leader);
+    messages_arrive(ledger).await;
+    cluster.rejoin(leader);
+
+    for queue in ["leveret.due", "leveret.level.1s"] {
+        for node in cluster.nodes() {
+            cluster.wait_until_spare(node).await;
+        }
+        let leader = cluster.leader_of(&vhost, queue).await;
+        leader.kill();
+        messages_arrive(ledger).await;
+        leader.start_again();
+    }
+    load.stop().await;
+    let report = ledger.close(DEAD_LETTER_RETRY).await;
+    if !report.lost.is_empty() {
+        println!("what waits: {:?}", vhost.depths());
+    }
+    report.nothing_lost_or_early("leaders cut off and killed");
+    cut_off.wait_until_ready().await;
+    other.wait_until_ready().await;
+}
+
+/// Waits until more have come than were on their way to the target.
+async fn messages_arrive(ledger: &Ledger) {
+    let arrived = ledger.arrived_count();
+    eventually("messages arrive", LIMIT, async || (ledger.arrived_count() > arrived + 400).then_some(()))
+        .await;
 }
 
 async fn every_queue_has_a_member_on_each_node(vhost: &Vhost) {

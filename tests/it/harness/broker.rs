@@ -247,8 +247,13 @@ impl Broker {
         self.own().1.dispose();
     }
 
+    /// What the nodes of its cluster call it.
+    pub(crate) fn node_name(&self) -> &str {
+        &self.own().1.name
+    }
+
     /// Runs an Erlang expression on its node.
-    fn eval(&self, expression: &str) {
+    pub(super) fn eval(&self, expression: &str) {
         self.own().1.ctl(&["eval", expression]);
     }
 

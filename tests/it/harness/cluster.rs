@@ -28,10 +28,16 @@ impl<'a> Cluster<'a> {
 
     /// The URI of a virtual host on all nodes.
     pub(crate) fn uri(&self, vhost: &Vhost) -> String {
+        self.uri_from(0, vhost)
+    }
+
+    /// The same, beginning with another node: whoever connects prefers that.
+    pub(crate) fn uri_from(&self, first: usize, vhost: &Vhost) -> String {
         if self.others.is_empty() {
             return vhost.uri();
         }
-        let ports: Vec<_> = self.nodes().iter().map(|node| node.address().port).collect();
+        let mut ports: Vec<_> = self.nodes().iter().map(|node| node.address().port).collect();
+        ports.rotate_left(first);
         vhost.uri_through_any(&ports)
     }
 
@@ -51,6 +57,39 @@ impl<'a> Cluster<'a> {
             (status == 200).then_some(())
         })
         .await;
+    }
+
+    /// Cuts a node off from the others, which stay together; clients still reach all of them.
+    pub(crate) fn isolate(&self, node: &Broker) {
+        let peers = self.peers(node);
+        // With the wrong cookie it neither comes to them nor lets them in.
+        node.eval(&format!(
+            "[begin erlang:set_cookie(Peer, severed), erlang:disconnect_node(Peer) end || Peer <- [{peers}]]."
+        ));
+    }
+
+    /// Ends what [`Cluster::isolate`] began.
+    pub(crate) fn rejoin(&self, node: &Broker) {
+        let peers = self.peers(node);
+        node.eval(&format!(
+            "[begin erlang:set_cookie(Peer, erlang:get_cookie()), net_kernel:connect_node(Peer) end || Peer <- [{peers}]]."
+        ));
+    }
+
+    /// The names of the other nodes.
+    fn peers(&self, node: &Broker) -> String {
+        let others = self.nodes().into_iter().map(Broker::node_name).filter(|name| *name != node.node_name());
+        others.map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The node that leads a quorum queue.
+    pub(crate) async fn leader_of(&self, vhost: &Vhost, queue: &str) -> &Broker {
+        eventually("a queue has a leader", WHOLE_LIMIT, async || {
+            let stats = vhost.queue_stats(queue)?;
+            let leader = stats.details["leader"].as_str()?;
+            self.nodes().into_iter().find(|node| node.node_name() == leader)
+        })
+        .await
     }
 
     /// Kills all nodes with SIGKILL.

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 use super::blocking;
@@ -62,6 +63,8 @@ pub(crate) struct Extra<'a> {
 pub(crate) struct Node {
     directory: PathBuf,
     guard: Mutex<Child>,
+    /// What it is called among nodes.
+    pub(crate) name: String,
     /// The port on 127.0.0.1 where it speaks AMQP; it keeps it over restarts.
     pub(crate) amqp_port: u16,
     /// The port of its management API.
@@ -103,11 +106,18 @@ impl Node {
             .stdin(Stdio::piped())
             .spawn()
             .map_err(|error| format!("cannot run {SCRIPT}: {error}"))?;
-        Ok(Self { directory, guard: Mutex::new(guard), amqp_port: 0, management_port: 0 })
+        Ok(Self {
+            directory,
+            guard: Mutex::new(guard),
+            name: String::new(),
+            amqp_port: 0,
+            management_port: 0,
+        })
     }
 
     fn serving(mut self, command: &str, of: &str) -> Result<Self, String> {
         self.script(command, &[of])?;
+        self.name = self.setting("node_name")?;
         self.amqp_port = self.setting("amqp_port")?;
         self.management_port = self.setting("management_port")?;
         Ok(self)
@@ -162,7 +172,7 @@ impl Node {
         self.directory.to_str().ok_or_else(|| "the temporary directory is not UTF-8".to_owned())
     }
 
-    fn setting(&self, name: &str) -> Result<u16, String> {
+    fn setting<T: FromStr>(&self, name: &str) -> Result<T, String> {
         let path = self.directory.join("node.env");
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         text.lines()
