@@ -63,7 +63,8 @@ macro_rules! units {
 fn main() -> ExitCode {
     let units = units![
         schedule: a_seed_decides_everything, faults_are_in_order_and_within_the_run,
-            every_kind_comes_before_any_comes_again, only_what_is_there_breaks, some_faults_strike_together;
+            every_kind_comes_before_any_comes_again, only_what_is_there_breaks, the_short_run_has_every_kind,
+            some_faults_strike_together;
         report: what_came_in_time_is_no_failure, what_was_confirmed_and_did_not_come_is_lost,
             a_millisecond_too_soon_is_early, nothing_published_is_a_failure,
             only_a_fault_in_its_life_explains_a_double, lateness_is_told_apart_by_what_broke_meanwhile;
@@ -81,7 +82,7 @@ async fn nothing_is_lost_and_nothing_early(broker: &Broker) {
     let steps = schedule(seed, world, &pace);
     println!(
         "RabbitMQ {}.{}: seed {seed}, {} s, {} messages a second with delays of up to {} s, {} replicas, {} nodes of \
-         our own, {} faults",
+         our own, {} faults to come",
         broker.version().0,
         broker.version().1,
         pace.length.as_secs(),

@@ -9,8 +9,11 @@ use super::stage::RECOVERY_LIMIT;
 use super::traffic::CONFIG;
 use crate::harness::cluster::Cluster;
 use crate::harness::leveret::{Leveret, Setup};
-use crate::harness::proxy::Proxy;
+use crate::harness::proxy::{Proxy, Way};
 use crate::harness::vhost::Vhost;
+
+/// Bytes a second in each direction of a connection: about a tenth of what a replica moves.
+const NARROW: usize = 20_000;
 
 pub(crate) struct Replica {
     leveret: Leveret,
@@ -50,20 +53,25 @@ impl Replica {
                 self.leveret.sigcont();
             }
             ReplicaFault::CutOff => {
-                self.proxies.iter().for_each(|proxy| {
+                let cut_off = |proxy: &Proxy| {
                     proxy.refuse();
                     proxy.cut();
-                });
-                sleep(lasts).await;
-                self.proxies.iter().for_each(Proxy::resume);
+                };
+                self.network(cut_off, lasts).await;
             }
-            ReplicaFault::Stalled => {
-                self.proxies.iter().for_each(Proxy::stall);
-                sleep(lasts).await;
-                self.proxies.iter().for_each(Proxy::resume);
-            }
+            ReplicaFault::Stalled => self.network(Proxy::stall, lasts).await,
+            ReplicaFault::Deaf => self.network(|proxy| proxy.lose(Way::FromBroker), lasts).await,
+            ReplicaFault::Mute => self.network(|proxy| proxy.lose(Way::ToBroker), lasts).await,
+            ReplicaFault::Narrow => self.network(|proxy| proxy.narrow(NARROW), lasts).await,
         }
         self.wait_until_ready().await;
+    }
+
+    /// Its network breaks for a while.
+    async fn network(&self, breaks: impl Fn(&Proxy), lasts: Duration) {
+        self.proxies.iter().for_each(breaks);
+        sleep(lasts).await;
+        self.proxies.iter().for_each(Proxy::resume);
     }
 
     pub(crate) async fn wait_until_ready(&mut self) {

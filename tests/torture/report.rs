@@ -23,6 +23,8 @@ pub(crate) struct Incident {
 /// How a run came out.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
+    /// By kind.
+    faults: BTreeMap<&'static str, usize>,
     published: usize,
     confirmed: usize,
     refused: usize,
@@ -60,6 +62,9 @@ impl Report {
             complaints: pages.complaints.clone(),
             ..Self::default()
         };
+        for incident in incidents {
+            *report.faults.entry(incident.fault.kind()).or_default() += 1;
+        }
         for (number, entry) in pages.entries.iter().enumerate() {
             report.book(number, entry, incidents);
         }
@@ -145,6 +150,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let doubled = self.doubles.values().sum::<usize>() + self.unexplained.len();
         let parked = self.parked.values().sum::<usize>();
+        let faults = listed(self.faults.iter().map(|(fault, count)| (*fault, *count)));
+        writeln!(f, "faults       {}{faults}", self.faults.values().sum::<usize>())?;
         writeln!(f, "published    {}", self.published)?;
         writeln!(f, "confirmed    {}, refused {}", self.confirmed, self.refused)?;
         writeln!(f, "delivered    {}", self.delivered)?;
@@ -152,8 +159,8 @@ impl fmt::Display for Report {
         writeln!(f, "parked       {parked}{reasons}")?;
         writeln!(f, "lost         {}", self.lost.len())?;
         writeln!(f, "early        {}", self.early.len())?;
-        let faults = listed(self.doubles.iter().map(|(fault, count)| (*fault, *count)));
-        writeln!(f, "duplicated   {doubled}{faults}, unexplained {}", self.unexplained.len())?;
+        let causes = listed(self.doubles.iter().map(|(fault, count)| (*fault, *count)));
+        writeln!(f, "duplicated   {doubled}{causes}, unexplained {}", self.unexplained.len())?;
         writeln!(
             f,
             "redelivered  {} by the targets' queues to a consumer that was cut off",

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::harness::broker::Alarm;
+
 /// Something that breaks. Replicas and nodes are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -25,17 +27,35 @@ pub(crate) enum ReplicaFault {
     CutOff,
     /// Its connections stay open and pass nothing.
     Stalled,
+    /// What the broker sends to it is lost.
+    Deaf,
+    /// What it sends is lost.
+    Mute,
+    /// Its connections pass much less than there is to pass.
+    Narrow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BrokerFault {
     /// With SIGKILL.
     NodeKilled(usize),
+    /// The node that leads a queue, with SIGKILL.
+    LeaderKilled(Led),
+    /// A node is parted from the others. Clients reach all of them.
+    NodeCutOff(usize),
     /// One node after the other, in good order.
     Restarted,
     /// With SIGKILL.
     AllKilled,
-    MemoryAlarm,
+    Alarm(Alarm),
+}
+
+/// A queue of Leveret's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Led {
+    Due,
+    /// The level through which nearly everything passes.
+    Level,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,18 +120,28 @@ pub(crate) fn schedule(seed: u64, world: World, pace: &Pace) -> Vec<Step> {
 
 fn one_of_each(rng: &mut Rng, world: World) -> Vec<Fault> {
     let World { replicas, nodes } = world;
-    let of_replicas =
-        [ReplicaFault::Killed, ReplicaFault::Frozen, ReplicaFault::CutOff, ReplicaFault::Stalled]
-            .map(|fault| Fault::Replica(rng.usize(0..replicas), fault));
+    let of_replicas = [
+        ReplicaFault::Killed,
+        ReplicaFault::Frozen,
+        ReplicaFault::CutOff,
+        ReplicaFault::Stalled,
+        ReplicaFault::Deaf,
+        ReplicaFault::Mute,
+        ReplicaFault::Narrow,
+    ]
+    .map(|fault| Fault::Replica(rng.usize(0..replicas), fault));
     let of_targets = [TargetFault::Full, TargetFault::Deleted].map(Fault::Target);
     let mut faults = [of_replicas.as_slice(), &of_targets].concat();
+    let mut of_broker = Vec::new();
     if nodes > 0 {
-        let one = BrokerFault::NodeKilled(rng.usize(0..nodes));
-        faults.extend([one, BrokerFault::Restarted, BrokerFault::MemoryAlarm].map(Fault::Broker));
+        of_broker.extend([Alarm::Memory, Alarm::Disk].map(BrokerFault::Alarm));
+        of_broker.extend([BrokerFault::NodeKilled(rng.usize(0..nodes)), BrokerFault::Restarted]);
     }
     if nodes > 1 {
-        faults.push(Fault::Broker(BrokerFault::AllKilled));
+        of_broker.extend([Led::Due, Led::Level].map(BrokerFault::LeaderKilled));
+        of_broker.extend([BrokerFault::NodeCutOff(rng.usize(0..nodes)), BrokerFault::AllKilled]);
     }
+    faults.extend(of_broker.into_iter().map(Fault::Broker));
     rng.shuffle(&mut faults);
     faults
 }
@@ -124,10 +154,17 @@ impl Fault {
             Self::Replica(_, ReplicaFault::Frozen) => "replica frozen",
             Self::Replica(_, ReplicaFault::CutOff) => "replica cut off",
             Self::Replica(_, ReplicaFault::Stalled) => "network of a replica stalled",
+            Self::Replica(_, ReplicaFault::Deaf) => "replica deaf",
+            Self::Replica(_, ReplicaFault::Mute) => "replica mute",
+            Self::Replica(_, ReplicaFault::Narrow) => "network of a replica narrow",
             Self::Broker(BrokerFault::NodeKilled(_)) => "node killed",
+            Self::Broker(BrokerFault::LeaderKilled(Led::Due)) => "leader of the due queue killed",
+            Self::Broker(BrokerFault::LeaderKilled(Led::Level)) => "leader of a level killed",
+            Self::Broker(BrokerFault::NodeCutOff(_)) => "node cut off",
             Self::Broker(BrokerFault::Restarted) => "nodes restarted",
             Self::Broker(BrokerFault::AllKilled) => "all nodes killed",
-            Self::Broker(BrokerFault::MemoryAlarm) => "memory alarm",
+            Self::Broker(BrokerFault::Alarm(Alarm::Memory)) => "memory alarm",
+            Self::Broker(BrokerFault::Alarm(Alarm::Disk)) => "disk alarm",
             Self::Target(TargetFault::Full) => "target full",
             Self::Target(TargetFault::Deleted) => "target deleted",
         }
@@ -137,7 +174,7 @@ impl Fault {
     pub(crate) fn may_double(self) -> bool {
         match self {
             Self::Replica(..) => true,
-            Self::Broker(fault) => fault != BrokerFault::MemoryAlarm,
+            Self::Broker(fault) => !matches!(fault, BrokerFault::Alarm(_)),
             Self::Target(_) => false,
         }
     }
@@ -147,7 +184,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind())?;
         match self {
-            Self::Replica(number, _) | Self::Broker(BrokerFault::NodeKilled(number)) => {
+            Self::Replica(number, _)
+            | Self::Broker(BrokerFault::NodeKilled(number) | BrokerFault::NodeCutOff(number)) => {
                 write!(f, " (number {})", number + 1)
             }
             _ => Ok(()),
@@ -159,8 +197,10 @@ pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::settings::Settings;
 
     const CLUSTER: World = World { replicas: 3, nodes: 3 };
+    const KINDS: usize = 17;
 
     fn pace(minutes: u64) -> Pace {
         Pace { length: Duration::from_secs(60 * minutes), pause_ms: 5_000..30_000, lasts_ms: 1_000..40_000 }
@@ -190,21 +230,32 @@ pub(crate) mod tests {
     pub(crate) fn every_kind_comes_before_any_comes_again() {
         for seed in 0..200 {
             let steps = schedule(seed, CLUSTER, &pace(60));
-            let first: BTreeSet<_> = steps.iter().take(10).map(|step| step.fault.kind()).collect();
-            assert_eq!(first.len(), 10);
+            let first: BTreeSet<_> = steps.iter().take(KINDS).map(|step| step.fault.kind()).collect();
+            assert_eq!(first.len(), KINDS);
         }
     }
 
     pub(crate) fn only_what_is_there_breaks() {
-        assert_eq!(kinds(CLUSTER).len(), 10);
-        assert_eq!(kinds(World { nodes: 1, ..CLUSTER }).len(), 9);
+        assert_eq!(kinds(CLUSTER).len(), KINDS);
+        assert_eq!(kinds(World { nodes: 1, ..CLUSTER }).len(), 13);
         let elsewhere = kinds(World { nodes: 0, ..CLUSTER });
-        assert_eq!(elsewhere.len(), 6);
+        assert_eq!(elsewhere.len(), 9);
         assert!(!elsewhere.contains("node killed"));
         for step in schedule(7, CLUSTER, &pace(60)) {
-            if let Fault::Replica(number, _) | Fault::Broker(BrokerFault::NodeKilled(number)) = step.fault {
+            if let Fault::Replica(number, _)
+            | Fault::Broker(BrokerFault::NodeKilled(number) | BrokerFault::NodeCutOff(number)) = step.fault
+            {
                 assert!(number < 3);
             }
+        }
+    }
+
+    pub(crate) fn the_short_run_has_every_kind() {
+        let Settings { seed, pace, .. } = Settings::short();
+        for (nodes, expected) in [(1, 13), (3, KINDS)] {
+            let steps = schedule(seed, World { nodes, ..CLUSTER }, &pace);
+            let kinds: BTreeSet<_> = steps.iter().map(|step| step.fault.kind()).collect();
+            assert_eq!(kinds.len(), expected, "{steps:#?}");
         }
     }
 

@@ -13,9 +13,9 @@ use tokio_util::sync::DropGuard;
 use super::record::Record;
 use super::replica::Replica;
 use super::report::Incident;
-use super::schedule::{BrokerFault, Fault, Step, TargetFault, World};
+use super::schedule::{BrokerFault, Fault, Led, Step, TargetFault, World};
 use super::traffic::{BRIDGES, FRAGILE};
-use crate::harness::broker::{Alarm, Broker};
+use crate::harness::broker::Broker;
 use crate::harness::client::{Client, now_ms, table};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
@@ -149,10 +149,21 @@ impl<'a> Stage<'a> {
     async fn befall_broker(&self, fault: BrokerFault, lasts: Duration) {
         let nodes = self.cluster.nodes();
         match fault {
-            BrokerFault::NodeKilled(number) => {
-                nodes[number].kill();
+            BrokerFault::NodeKilled(number) => kill_for(nodes[number], lasts).await,
+            BrokerFault::LeaderKilled(led) => {
+                let queue = match led {
+                    Led::Due => "leveret.due",
+                    Led::Level => "leveret.level.1s",
+                };
+                kill_for(self.cluster.leader_of(&self.vhost, queue).await, lasts).await;
+            }
+            BrokerFault::NodeCutOff(number) => {
+                self.cluster.isolate(nodes[number]);
                 sleep(lasts).await;
-                nodes[number].start_again();
+                self.cluster.rejoin(nodes[number]);
+                for node in nodes {
+                    self.cluster.wait_until_spare(node).await;
+                }
             }
             BrokerFault::Restarted => {
                 for node in nodes {
@@ -167,10 +178,10 @@ impl<'a> Stage<'a> {
                 sleep(lasts).await;
                 self.cluster.start_again();
             }
-            BrokerFault::MemoryAlarm => {
-                nodes[0].set_alarm(Alarm::Memory, true).await;
+            BrokerFault::Alarm(alarm) => {
+                nodes[0].set_alarm(alarm, true).await;
                 sleep(lasts).await;
-                nodes[0].set_alarm(Alarm::Memory, false).await;
+                nodes[0].set_alarm(alarm, false).await;
             }
         }
     }
@@ -186,8 +197,10 @@ impl<'a> Stage<'a> {
         self.incidents.lock().unwrap().push(Incident { fault, from_ms, to_ms });
     }
 
-    /// Asks whichever node answers, until one has done it.
+    /// Asks whichever node answers, until one has done it. Between faults of the broker: what is asked of a node that is
+    /// cut off may be done long after it was given up, when it is wanted no more.
     async fn ask(&self, what: &str, work: impl AsyncFn(&Client) -> Result<(), lapin::Error>) {
+        let _well = self.broker.lock().await;
         eventually(what, RECOVERY_LIMIT, async || {
             let client = Client::try_connect(&self.uri).await.ok()?;
             timeout(ANSWER_LIMIT, work(&client)).await.ok()?.ok()
@@ -210,6 +223,12 @@ impl<'a> Stage<'a> {
         })
         .await;
     }
+}
+
+async fn kill_for(node: &Broker, lasts: Duration) {
+    node.kill();
+    sleep(lasts).await;
+    node.start_again();
 }
 
 async fn declare_targets(uri: &str) {
