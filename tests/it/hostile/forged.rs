@@ -43,7 +43,7 @@ async fn absurd_numbers_are_taken_at_their_word(broker: &Broker) {
         Message { id: ulid::Ulid(u128::MAX), ..carried(INBOX, b"last id") },
     ];
     let parked = Message { hops: u32::MAX, due: BEGINNING, ..carried("nowhere", b"parked") };
-    let all = [&[never.clone()], at_once.as_slice(), &[parked]].concat();
+    let all = [std::slice::from_ref(&never), at_once.as_slice(), &[parked]].concat();
     for (exchange, key) in [("leveret.due", ""), ("leveret.level", "leveret.level.125ms")] {
         let honest = RawProperties::of_headers(&[Field::int("x-delay", 300)]);
         scene.send(&honest, b"honest").await;
