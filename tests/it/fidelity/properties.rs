@@ -24,7 +24,7 @@ const BARE: &str = "bridges: [{ name: bare, entry: { exchange: bare }, target: {
                     annotate: false }]\n";
 
 async fn every_property_comes_out_as_it_was(broker: &Broker) {
-    let mut scene = Scene::start(broker).await;
+    let mut scene = Scene::of_impersonator(broker, "").await;
     let full = full(&scene.vhost.address().user);
     let mut published = Vec::new();
     for delay in DELAYS_MS {
@@ -96,7 +96,7 @@ fn variants(full: &RawProperties) -> Vec<RawProperties> {
 }
 
 async fn without_annotation_nothing_changes_at_all(broker: &Broker) {
-    let mut scene = Scene::with(broker, BARE).await;
+    let mut scene = Scene::of_impersonator(broker, BARE).await;
     let full = full(&scene.vhost.address().user);
     let full = full.with_headers(&sorted(full.headers()));
     let mut variants = variants(&full);

@@ -7,7 +7,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use crate::harness::broker::Broker;
 use crate::harness::client::{Client, now_ms, table};
 use crate::harness::eventually;
-use crate::harness::leveret::Leveret;
+use crate::harness::leveret::{Leveret, Setup};
 use crate::harness::raw::{RawClient, RawMessage};
 use crate::harness::table::{Field, RawProperties};
 use crate::harness::vhost::Vhost;
@@ -53,14 +53,29 @@ impl Scene {
         Self::prepared(broker, config, async |_| {}).await
     }
 
+    /// As [`Scene::with`], for a sidecar that may send with any `user_id`.
+    pub(crate) async fn of_impersonator(broker: &Broker, config: &str) -> Self {
+        Self::set_up(broker, Setup::impersonator, config, async |_| {}).await
+    }
+
     /// As [`Scene::with`], after `prepare` has declared what the sidecar expects.
     pub(crate) async fn prepared(broker: &Broker, config: &str, prepare: impl AsyncFnOnce(&Client)) -> Self {
+        Self::set_up(broker, |setup| setup, config, prepare).await
+    }
+
+    async fn set_up(
+        broker: &Broker,
+        empower: impl FnOnce(Setup) -> Setup,
+        config: &str,
+        prepare: impl AsyncFnOnce(&Client),
+    ) -> Self {
         let vhost = broker.create_vhost();
         let app = Client::connect(&vhost.uri()).await;
         app.declare_queue(INBOX, FieldTable::default()).await;
         prepare(&app).await;
         let raw = RawClient::connect(vhost.address(), vhost.name()).await;
-        let leveret = Leveret::start(&vhost.uri(), &format!("{LADDER}{config}")).await;
+        let setup = Setup::new(&vhost.uri()).config(&format!("{LADDER}{config}"));
+        let leveret = empower(setup).start().await;
         Self { leveret, app, raw, vhost }
     }
 
