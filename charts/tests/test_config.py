@@ -11,6 +11,21 @@ import yaml
 
 import chart
 
+
+
+def certificate_and_key():
+    """A certificate that vouches for itself, and its key, as PEM."""
+    paths = [Path(tempfile.mkdtemp(dir=chart.HOME)) / name for name in ["certificate.pem", "key.pem"]]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-subj", "/CN=leveret", "-out", paths[0], "-keyout", paths[1]],
+        check=True, capture_output=True,
+    )
+    return [path.read_text() for path in paths]
+
+
+CERTIFICATE, KEY = certificate_and_key()
+
 # What the secrets that are there already hold, by key.
 SECRETS = {
     "uri": "amqp://leveret:secret@rabbitmq:5672/%2f",
@@ -21,10 +36,10 @@ SECRETS = {
     "pass": "secret",
     "host": "rabbitmq.messaging.svc",
     "port": "5672",
-    "ca.crt": "a certificate",
-    "bundle.pem": "a certificate",
-    "tls.crt": "a certificate",
-    "tls.key": "a key",
+    "ca.crt": CERTIFICATE,
+    "bundle.pem": CERTIFICATE,
+    "tls.crt": CERTIFICATE,
+    "tls.key": KEY,
     "of-2027": "bGV2ZXJldCBkZWxheXMgbWVzc2FnZXMgb2YgMjAyNyE=",
     "of-2026": "bGV2ZXJldCBkZWxheXMgbWVzc2FnZXMgb2YgMjAyNiE=",
     "leveret.yaml": (chart.ROOT / "config/leveret.yaml").read_text(),
