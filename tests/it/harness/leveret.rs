@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -210,9 +211,14 @@ impl Drop for Leveret {
     }
 }
 
-/// A port that nobody has, below the range from which the kernel takes ports for outgoing connections.
+/// A port that nobody has, below the range from which the kernel takes ports for outgoing connections; claimed as
+/// `scripts/broker-node` claims its own.
 pub(super) fn free_port() -> u16 {
+    let user = std::fs::metadata("/proc/self").unwrap().uid();
+    let claims = std::env::temp_dir().join(format!("leveret-ports-{user}"));
+    std::fs::create_dir_all(&claims).unwrap();
     std::iter::repeat_with(|| fastrand::u16(20_000..32_000))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .find(|port| std::fs::create_dir(claims.join(port.to_string())).is_ok())
         .unwrap()
 }
