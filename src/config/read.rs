@@ -167,10 +167,12 @@ fn is_plain_url(url: &str) -> bool {
 
 fn level(field: &Field<'_>) -> String {
     let text = field.text().unwrap_or_else(|| "info".to_owned());
-    if text.trim().is_empty() || EnvFilter::try_new(&text).is_err() {
+    // The parser of directives cuts at the wrong places after a blank, and panics where that is within a character.
+    let directives = text.split(',').map(str::trim).collect::<Vec<_>>().join(",");
+    if !text.is_ascii() || directives.is_empty() || EnvFilter::try_new(&directives).is_err() {
         field.refuse(format!(
             "`{text}` is not valid: write error, warn, info, debug or trace, also by module, as in info,leveret::engine=debug"
         ));
     }
-    text
+    directives
 }

@@ -219,3 +219,9 @@ fn client_certificates_authenticate() {
     let amqp = accept(&format!("amqp: {{uri_file: {}, tls: {{ca_file: /ca}}}}", path.display())).amqp;
     assert!(matches!(amqp.endpoints(), Err(EndpointsError::Tls(TlsConflict::NotEncrypted))));
 }
+
+#[test]
+fn directives_of_the_log_may_have_blanks_between_them() {
+    let config = accept("log: {level: 'info, lapin=warn'}");
+    assert_eq!(config.log.level, "info,lapin=warn");
+}

@@ -221,6 +221,7 @@ fn connections() {
         ("management: {url: 'http://h', username: u}", "management.password: is required"),
         ("admin: {listen: 'localhost:1'}", "admin.listen: `localhost:1` is not an IP address and port"),
         ("log: {level: 'leveret=loud'}", "log.level: `leveret=loud` is not valid"),
+        ("log: {level: 'info, -ääää[x'}", "log.level: `info, -ääää[x` is not valid"),
     ] {
         let found = error(yaml);
         assert!(found.starts_with(expected), "{yaml}\n{found}");
